@@ -1,0 +1,17 @@
+"""Errors and warnings that hgplvm raises under its own names."""
+
+from __future__ import annotations
+
+__all__ = ["FitInterruptedWarning", "JitterWarning", "NotPositiveDefiniteError"]
+
+
+class NotPositiveDefiniteError(ArithmeticError):
+    """A covariance matrix could not be factorised, even with jitter on its diagonal."""
+
+
+class JitterWarning(RuntimeWarning):
+    """A covariance matrix needed jitter on its diagonal to be factorised."""
+
+
+class FitInterruptedWarning(UserWarning):
+    """A fit was interrupted from the keyboard and returned its best state so far."""

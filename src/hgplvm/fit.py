@@ -1,0 +1,165 @@
+"""The one fit loop: steps, history, stop rules, progress, interruption."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from tqdm.auto import tqdm
+
+from hgplvm.errors import FitInterruptedWarning
+from hgplvm.objectives import Evaluation, Objective, Parameters
+from hgplvm.optim import Optimizer
+
+__all__ = ["FitResult", "FitState", "fit"]
+
+# improvement is judged over this many steps, so that one short step does not end a fit
+WINDOW = 10
+
+
+@dataclass(frozen=True)
+class FitState:
+    """What a callback sees after each step.
+
+    Attributes
+    ----------
+    iteration : int
+        Steps made.
+    numbers : dict of str to float
+        The row that goes into the history: ``objective``, ``seconds``, ``gradient_norm``,
+        ``step_size``, and the model's positive parameters, all in units of the data.
+    latents : Tensor
+        Current latents on the manifold.
+    """
+
+    iteration: int
+    numbers: dict[str, float]
+    latents: torch.Tensor
+
+    @property
+    def objective(self) -> float:
+        """Log likelihood, or bound, after this step."""
+        return self.numbers["objective"]
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """Where a fit ended, how it got there, and why it stopped."""
+
+    parameters: Parameters
+    value: float
+    history: dict[str, np.ndarray[Any, np.dtype[np.float64]]]
+    n_iter: int
+    stop_reason: str
+
+
+def fit(
+    objective: Objective,
+    parameters: Parameters,
+    optimizer: Optimizer,
+    *,
+    max_iter: int,
+    tol: float,
+    describe: Callable[[float, Parameters], dict[str, float]] | None = None,
+    callback: Callable[[FitState], object] | None = None,
+    verbose: int = 0,
+) -> FitResult:
+    """Maximise an objective from `parameters`.
+
+    Parameters
+    ----------
+    max_iter : int
+        Most steps to make.
+    tol : float
+        Stop when the objective rises by less than this, a data entry and step, over ten steps.
+    describe : callable, optional
+        Turns a value and parameters into the numbers to report, ``objective`` among them, for
+        models whose objective sees scaled data. By default the value as it is.
+    callback : callable, optional
+        Called with a :class:`FitState` after each step; a true value stops the fit.
+    verbose : int
+        1 or more: a progress bar with the objective and the time left, on a terminal.
+
+    Returns
+    -------
+    FitResult
+        The best state that was seen, never worse than the start: also after Ctrl-C, with a warning.
+    """
+    log = _Log(describe or _plain)
+    here = objective.evaluate(parameters)
+    log.add(parameters, here, step_size=0.0)
+    best, best_value = parameters, here.value
+    reason = f"reached max_iter={max_iter}; raise max_iter to go on"
+    # disable=None: silent where the output is not a terminal
+    bar = tqdm(total=max_iter, desc="fit", disable=None if verbose else True, leave=False)
+    try:
+        while log.n_iter < max_iter:
+            step = optimizer.step(objective, parameters, here)
+            parameters, here = step.parameters, step.evaluation
+            if here.value > best_value:
+                best, best_value = parameters, here.value
+            state = log.add(parameters, here, step_size=step.size)
+            bar.set_postfix_str(f"objective {state.objective:.6g}", refresh=False)
+            bar.update()
+            if callback is not None and callback(state):
+                reason = f"stopped by the callback after {log.n_iter} steps"
+                break
+            if step.stalled is not None:
+                reason = f"stopped after {log.n_iter} steps: {step.stalled}"
+                break
+            if optimizer.monotone and log.settled(tol * objective.n_entries):
+                reason = f"converged after {log.n_iter} steps: the objective rises less than tol"
+                break
+    except KeyboardInterrupt:
+        reason = f"interrupted from the keyboard after {log.n_iter} steps"
+        warnings.warn(
+            f"The fit was {reason}; the best state so far is returned.",
+            FitInterruptedWarning,
+            stacklevel=2,
+        )
+    finally:
+        bar.close()
+    return FitResult(best, best_value, log.arrays(), log.n_iter, reason)
+
+
+def _plain(value: float, parameters: Parameters) -> dict[str, float]:  # noqa: ARG001
+    return {"objective": value}
+
+
+class _Log:
+    """Columns of numbers, one row a step; row 0 is the start."""
+
+    def __init__(self, describe: Callable[[float, Parameters], dict[str, float]]) -> None:
+        self._describe = describe
+        self._started = time.perf_counter()
+        self._rows: list[dict[str, float]] = []
+        self._best: list[float] = []
+
+    @property
+    def n_iter(self) -> int:
+        return len(self._rows) - 1
+
+    def add(self, parameters: Parameters, here: Evaluation, *, step_size: float) -> FitState:
+        numbers = {
+            **self._describe(here.value, parameters),
+            "seconds": time.perf_counter() - self._started,
+            "gradient_norm": torch.linalg.vector_norm(here.gradient).item(),
+            "step_size": step_size,
+        }
+        self._rows.append(numbers)
+        self._best.append(max([here.value, *self._best[-1:]]))
+        return FitState(self.n_iter, numbers, parameters.latents)
+
+    def settled(self, smallest_rise: float) -> bool:
+        """Whether the best value rose by less than this a step over the window."""
+        if self.n_iter < WINDOW:
+            return False
+        return self._best[-1] - self._best[-1 - WINDOW] < WINDOW * smallest_rise
+
+    def arrays(self) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
+        return {name: np.array([row[name] for row in self._rows]) for name in self._rows[0]}

@@ -1,0 +1,178 @@
+"""Flat space behind the same interface as :mod:`hgplvm.geometry.lorentz`.
+
+The flat baselines (GP-LVM and its sparse and Bayesian forms) are the hyperbolic models with this
+module in the manifold's place: tangent vectors are their own frame coordinates, the chart is the
+identity, and ``sinh d`` becomes d.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hgplvm.geometry.lorentz import canonical_axes
+
+__all__ = [
+    "ambient_dim",
+    "canonical_rotation",
+    "direction_sums",
+    "distance",
+    "distance_from_chord",
+    "exp_map",
+    "frechet_mean",
+    "from_chart",
+    "from_frame",
+    "from_tangent",
+    "log_map",
+    "max_radius",
+    "origin",
+    "pair_features",
+    "pair_squared_chord",
+    "pairwise_distance",
+    "parallel_transport",
+    "project",
+    "project_tangent",
+    "recenter",
+    "rotate",
+    "sinh_from_chord",
+    "squared_chord",
+    "to_chart",
+    "to_frame",
+]
+
+
+def ambient_dim(n_components: int) -> int:
+    """Coordinates a point has: Q."""
+    return n_components
+
+
+def max_radius(dtype: torch.dtype) -> float:
+    """Radius at which the squares of coordinates come close to overflow."""
+    return 1e150 if dtype == torch.float64 else 1e18
+
+
+def origin(
+    n_components: int, *, dtype: torch.dtype = torch.float64, device: torch.device | str = "cpu"
+) -> Tensor:
+    """Return the origin."""
+    return torch.zeros(n_components, dtype=dtype, device=device)
+
+
+def project(x: Tensor) -> Tensor:
+    """Every vector is a point."""
+    return x
+
+
+def squared_chord(x: Tensor, y: Tensor) -> Tensor:
+    """Squared distance, from the exact differences."""
+    gap = x[..., 0] - y[..., 0]
+    squared = gap * gap
+    for q in range(1, x.shape[-1]):
+        gap = x[..., q] - y[..., q]
+        squared = torch.addcmul(squared, gap, gap)
+    return squared
+
+
+def pair_features(x: Tensor) -> Tensor:
+    """Return the coordinates themselves."""
+    return x
+
+
+def pair_squared_chord(f: Tensor, g: Tensor) -> Tensor:
+    """Squared distances between two sets of rows: [n, m]."""
+    squared = torch.sub(f[:, 0, None], g[None, :, 0]).square_()
+    for q in range(1, f.shape[1]):
+        gap = f[:, q, None] - g[None, :, q]
+        squared.addcmul_(gap, gap)
+    return squared
+
+
+def distance_from_chord(squared: Tensor) -> Tensor:
+    """``√s²``, with derivative 0 at 0."""
+    positive = squared > 0
+    return torch.where(positive, torch.sqrt(torch.where(positive, squared, 1.0)), 0.0)
+
+
+def sinh_from_chord(squared: Tensor) -> Tensor:
+    """Return the distance itself: the length of ``y - x``."""
+    return torch.sqrt(squared)
+
+
+def distance(x: Tensor, y: Tensor) -> Tensor:
+    """Euclidean distance, with gradient 0 at coincident points."""
+    return distance_from_chord(squared_chord(x, y))
+
+
+def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
+    """Distances between all rows of x [n, Q] and of y [m, Q] (default: x): [n, m]."""
+    return distance(x.unsqueeze(-2), (x if y is None else y).unsqueeze(-3))
+
+
+def direction_sums(x: Tensor, y: Tensor, weights: Tensor, squared: Tensor) -> Tensor:  # noqa: ARG001
+    """``Σ_j w_ij (y_j - x_i)``: [n, Q]."""
+    return weights @ y - weights.sum(-1, keepdim=True) * x
+
+
+def project_tangent(x: Tensor, v: Tensor) -> Tensor:  # noqa: ARG001
+    """Every vector is tangent."""
+    return v
+
+
+def to_frame(x: Tensor, v: Tensor) -> Tensor:  # noqa: ARG001
+    """Coordinates of a vector in the standard basis."""
+    return v
+
+
+def from_frame(x: Tensor, coordinates: Tensor) -> Tensor:  # noqa: ARG001
+    """Vector with these coordinates."""
+    return coordinates
+
+
+def from_tangent(coordinates: Tensor) -> Tensor:
+    """Plain arrays are points."""
+    return coordinates
+
+
+def exp_map(x: Tensor, v: Tensor) -> Tensor:
+    """``x + v``."""
+    return x + v
+
+
+def log_map(x: Tensor, y: Tensor) -> Tensor:
+    """``y - x``."""
+    return y - x
+
+
+def parallel_transport(x: Tensor, y: Tensor, v: Tensor) -> Tensor:  # noqa: ARG001
+    """Vectors do not turn in flat space."""
+    return v
+
+
+def recenter(x: Tensor, root: Tensor) -> Tensor:
+    """Translate root to the origin."""
+    return x - root
+
+
+def rotate(x: Tensor, rotation: Tensor) -> Tensor:
+    """``x → R x``."""
+    return x @ rotation.mT
+
+
+def canonical_rotation(x: Tensor) -> Tensor:
+    """Principal axes by decreasing spread, signed by their third moment: [Q, Q]."""
+    return canonical_axes(x)
+
+
+def frechet_mean(x: Tensor, weights: Tensor | None = None) -> Tensor:
+    """Weighted mean."""
+    return x.mean(0) if weights is None else (weights / weights.sum()) @ x
+
+
+def to_chart(x: Tensor) -> Tensor:
+    """Users see the coordinates themselves."""
+    return x
+
+
+def from_chart(p: Tensor) -> Tensor:
+    """Inverse of the identity."""
+    return p

@@ -1,0 +1,92 @@
+"""Where a fit starts: latents at random (the paper's start) or from principal components."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from hgplvm.geometry import Manifold
+
+__all__ = ["pca_start", "random_start", "scaled", "variogram"]
+
+# the paper draws its start from U(-1e-3, 1e-3)
+RANDOM_WIDTH = 1e-3
+
+
+def random_start(
+    n_rows: int, n_components: int, manifold: Manifold, *, like: Tensor, generator: torch.Generator
+) -> Tensor:
+    """Latents ``x̃ ~ U(-10⁻³, 10⁻³)``, as in the paper."""
+    uniform = torch.rand(n_rows, n_components, generator=generator, dtype=torch.float64)
+    return manifold.from_tangent(((2.0 * uniform - 1.0) * RANDOM_WIDTH).to(like))
+
+
+def pca_start(
+    data: Tensor,
+    n_components: int,
+    manifold: Manifold,
+    *,
+    median_distance: float,
+    generator: torch.Generator,
+) -> Tensor:
+    """Principal component scores as tangent vectors at the origin, with this median distance.
+
+    Directions that the data do not have (rank below Q) get a little noise, so that no two rows
+    coincide for want of a dimension.
+    """
+    n_rows = data.shape[0]
+    scores = torch.zeros(n_rows, n_components, dtype=torch.float64)
+    left, values, _ = torch.linalg.svd(data.cpu().double(), full_matrices=False)
+    k = min(n_components, values.numel())
+    scores[:, :k] = left[:, :k] * values[:k]
+    # the sign of a singular vector is the library's whim: fix it
+    largest = scores.gather(0, scores.abs().argmax(0, keepdim=True))
+    scores = torch.where(largest < 0, -scores, scores)
+    scores = scores / scores.square().mean().sqrt().clamp_min(1e-300)
+    noise = torch.randn(n_rows, n_components, generator=generator, dtype=torch.float64)
+    return scaled((scores + 1e-3 * noise).to(data), manifold, median_distance)
+
+
+def scaled(tangents: Tensor, manifold: Manifold, median_distance: float) -> Tensor:
+    """Points with tangent vectors proportional to `tangents` [n, Q] at the origin.
+
+    The factor makes the median distance between (a sample of) the points what is asked for.
+    """
+    sample = tangents[:: max(1, tangents.shape[0] // 500)]
+    spread = torch.pdist(sample).median().clamp_min(1e-12)
+    factor = median_distance / spread.item()
+    for _ in range(20):  # distance grows faster than the factor in curved space
+        points = manifold.from_tangent(factor * sample)
+        n = points.shape[0]
+        above = torch.triu_indices(n, n, 1, device=points.device)
+        median = manifold.pairwise_distance(points)[above[0], above[1]].median().item()
+        if abs(median - median_distance) <= 1e-3 * median_distance or median == 0:
+            break
+        factor *= median_distance / median
+    return manifold.from_tangent(factor * tangents)
+
+
+def variogram(
+    data: Tensor, latents: Tensor, manifold: Manifold, length_scale: float
+) -> tuple[float, float]:
+    """Variance σ and noise β⁻¹ that fit the squared data distances.
+
+    The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - exp(-d_ij/κ)) + β⁻¹``: a straight line, fitted by
+    least squares on (a sample of) the pairs and kept positive.
+    """
+    stride = max(1, data.shape[0] // 1000)
+    rows, points = data[::stride], latents[::stride]
+    n = rows.shape[0]
+    above = torch.triu_indices(n, n, 1, device=data.device)
+    target = torch.pdist(rows).square() / (2.0 * data.shape[1])
+    distances = manifold.pairwise_distance(points)[above[0], above[1]]
+    rise = 1.0 - torch.exp(-distances / length_scale)
+    centred = rise - rise.mean()
+    power = centred.square().mean().item()
+    mean = target.mean().item()
+    slope = (centred * target).mean().item() / power if power > 0 else 0.0
+    noise = mean - slope * rise.mean().item()
+    # a noise of 1% to 95% of the whole leaves the fit something to do on either side
+    noise = min(max(noise, 0.01 * mean), 0.95 * mean)
+    variance = (mean - noise) / max(rise.mean().item(), 1e-12)
+    return max(variance, 1e-6), max(noise, 1e-6)

@@ -1,0 +1,309 @@
+"""Riemannian optimisers: gradient descent (the paper's), Adam, and L-BFGS.
+
+All three maximise an objective over :class:`~hgplvm.objectives.Parameters`. They see plain flat
+vectors, the coordinates of gradients in the transported frames (orthonormal, so the metric is the
+identity) followed by the logarithms of the free parameters; a step is taken with the exponential
+map, so that a unit is a unit everywhere on the manifold.
+
+An optimiser makes one step at a time and keeps what it remembers in itself; the loop around it is
+:func:`hgplvm.fit.fit`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from dataclasses import dataclass, field
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor
+
+from hgplvm.errors import NotPositiveDefiniteError
+from hgplvm.objectives import Evaluation, Objective, Parameters
+
+__all__ = ["LBFGS", "Adam", "GradientDescent", "Optimizer", "Step"]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Outcome of one step: where it led, and why no further step is possible, if so."""
+
+    parameters: Parameters
+    evaluation: Evaluation
+    size: float
+    stalled: str | None = None
+
+
+class Optimizer(Protocol):
+    """Makes steps that increase an objective.
+
+    A `monotone` one never takes a step down, so that a pause in its rise means that it has arrived.
+    """
+
+    @property
+    def monotone(self) -> bool: ...
+
+    def step(self, objective: Objective, parameters: Parameters, here: Evaluation, /) -> Step:
+        """One step from `parameters`, where the objective evaluates to `here`."""
+
+
+def _evaluate(objective: Objective, parameters: Parameters) -> Evaluation | None:
+    """Evaluate at a trial point; None where the objective has no finite value or gradient."""
+    try:
+        evaluation = objective.evaluate(parameters)
+    except NotPositiveDefiniteError:
+        return None
+    return evaluation if evaluation.finite else None
+
+
+def _row_norms(vector: Tensor, parameters: Parameters) -> tuple[Tensor, int]:
+    """Norms of the latents' rows in a flat vector, and where the rest begins."""
+    n_free = sum(parameters.logs[name].numel() for name in parameters.free)
+    n_frame = vector.numel() - n_free
+    rows = vector[:n_frame].reshape(parameters.latents.shape[0], -1)
+    return torch.linalg.vector_norm(rows, dim=1), n_frame
+
+
+@dataclass
+class GradientDescent:
+    """Riemannian gradient descent, the paper's Algorithm 1, with the rules of its code.
+
+    Each row's gradient is shortened to length 1 where it is longer, and so is that of each positive
+    parameter (taken on the parameter itself, not on its logarithm, and kept above `smallest`).
+    A step that does not increase the objective is not taken, and the rate falls to a tenth.
+    """
+
+    learning_rate: float = 1e-2
+    smallest: float = 1e-10
+    monotone: ClassVar[bool] = True
+
+    def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
+        """One step of length `learning_rate` times the clipped gradient."""
+        norms, n_frame = _row_norms(here.gradient, parameters)
+        rows = here.gradient[:n_frame].reshape(norms.numel(), -1) / norms.clamp_min(1.0)[:, None]
+        logs = torch.cat([parameters.logs[name].reshape(-1) for name in parameters.free])
+        values = logs.exp()
+        slopes = (here.gradient[n_frame:] / values).clamp(-1.0, 1.0)  # ∂F/∂v = ∂F/∂log v / v
+        moved = (values + self.learning_rate * slopes).clamp_min(self.smallest)
+        move = torch.cat([self.learning_rate * rows.reshape(-1), moved.log() - logs])
+
+        candidate = parameters.moved(objective.manifold, move)
+        evaluation = _evaluate(objective, candidate)
+        if evaluation is not None and evaluation.value > here.value:
+            return Step(candidate, evaluation, self.learning_rate)
+        self.learning_rate *= 0.1
+        stalled = "no step increases the objective" if self.learning_rate < 1e-12 else None
+        return Step(parameters, here, 0.0, stalled)
+
+
+@dataclass
+class Adam:
+    """Riemannian Adam in the frame: momentum for every coordinate, one scale for every row.
+
+    The second moment is shared by the coordinates of a row, so that the path does not depend on
+    how the frames are turned. The rate falls to 0 along a cosine over `horizon` steps: the kernel's
+    cusps keep the objective rough at every scale, and a constant rate would stay above it. Unlike
+    a line search, which ends at the first cusp in its way, a step of Adam passes over it.
+    Logarithms move `log_boost` times faster than rows.
+    """
+
+    learning_rate: float = 2e-2
+    horizon: int = 300
+    log_boost: float = 3.0
+    monotone: ClassVar[bool] = False
+    betas: tuple[float, float] = (0.9, 0.99)
+    _count: int = 0
+    _first: Tensor | None = None
+    _second: Tensor | None = None
+
+    def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
+        """One step of about `learning_rate` in every row."""
+        norms, n_frame = _row_norms(here.gradient, parameters)
+        width = n_frame // norms.numel()
+        squares = here.gradient.square()
+        squares[:n_frame] = (norms.square() / width).repeat_interleave(width)
+        if self._first is None or self._second is None:
+            self._first = torch.zeros_like(squares)
+            self._second = torch.zeros_like(squares)
+        self._count += 1
+        first, second = self.betas
+        self._first = torch.lerp(here.gradient, self._first, first)
+        self._second = torch.lerp(squares, self._second, second)
+        mean = self._first / (1.0 - first**self._count)
+        scale = torch.sqrt(self._second / (1.0 - second**self._count))
+        direction = mean / scale.clamp_min(torch.finfo(scale.dtype).tiny)
+
+        progress = min((self._count - 1) / self.horizon, 1.0)
+        rate = self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
+        for _ in range(20):
+            move = rate * direction
+            move[n_frame:] *= self.log_boost
+            candidate = parameters.moved(objective.manifold, move)
+            evaluation = _evaluate(objective, candidate)
+            if evaluation is not None:
+                return Step(candidate, evaluation, rate)
+            rate *= 0.5
+        return Step(parameters, here, 0.0, "the objective is not finite around the current point")
+
+
+@dataclass
+class LBFGS:
+    """Riemannian L-BFGS with a strong Wolfe line search along geodesics.
+
+    Curvature pairs are kept in frame coordinates. The new pair is parallel transported along the
+    step, so that the Wolfe condition makes its curvature positive; older pairs keep their frame
+    coordinates, which is an isometric transport too.
+
+    Parameters
+    ----------
+    memory : int
+        Number of curvature pairs.
+    max_move : float
+        No row moves further than this in one step, and no logarithm by more.
+    """
+
+    memory: int = 10
+    max_move: float = 1.0
+    first_move: float = 0.05
+    max_evaluations: int = 20
+    monotone: ClassVar[bool] = True
+    _pairs: deque[tuple[Tensor, Tensor, float]] = field(default_factory=deque)
+
+    def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
+        """One quasi-Newton step."""
+        direction = self._direction(here.gradient)
+        slope = torch.dot(direction, here.gradient).item()
+        if not slope > 0:
+            self._pairs.clear()
+            direction = here.gradient
+            slope = torch.dot(direction, direction).item()
+        if slope == 0:
+            return Step(parameters, here, 0.0, "the gradient is zero")
+        norms, n_frame = _row_norms(direction, parameters)
+        longest = max(norms.amax().item(), *direction[n_frame:].abs().tolist(), 1e-300)
+        first = self.first_move / longest if not self._pairs else 1.0
+        limit = self.max_move / longest
+
+        search = _LineSearch(objective, parameters, here, direction, slope)
+        found = search.run(min(first, limit), limit, self.max_evaluations)
+        if found is None:
+            if self._pairs:  # the memory misled: once more along the gradient
+                self._pairs.clear()
+                return self.step(objective, parameters, here)
+            return Step(parameters, here, 0.0, "no step increases the objective")
+        step = found.step * direction
+        carried_step = parameters.transported(objective.manifold, step, found.parameters)
+        carried_gradient = parameters.transported(
+            objective.manifold, here.gradient, found.parameters
+        )
+        self._remember(carried_step, carried_gradient - found.evaluation.gradient)
+        return Step(found.parameters, found.evaluation, found.step * longest)
+
+    def _remember(self, s: Tensor, y: Tensor) -> None:
+        curvature = torch.dot(s, y).item()
+        if curvature > 1e-10 * torch.dot(y, y).item() ** 0.5 * torch.dot(s, s).item() ** 0.5:
+            self._pairs.append((s, y, curvature))
+            if len(self._pairs) > self.memory:
+                self._pairs.popleft()
+
+    def _direction(self, gradient: Tensor) -> Tensor:
+        """Two-loop recursion: ``-H⁻¹ g`` of the negated objective."""
+        direction = gradient.clone()
+        weights = []
+        for s, y, curvature in reversed(self._pairs):
+            weight = torch.dot(s, direction).item() / curvature
+            direction.add_(y, alpha=-weight)
+            weights.append(weight)
+        if self._pairs:
+            _, y, curvature = self._pairs[-1]
+            direction.mul_(curvature / torch.dot(y, y).item())
+        for (s, y, curvature), weight in zip(self._pairs, reversed(weights), strict=True):
+            direction.add_(s, alpha=weight - torch.dot(y, direction).item() / curvature)
+        return direction
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A point on the search curve ``φ(t) = F(Exp(t·direction))``, with its slope φ'(t)."""
+
+    step: float
+    value: float
+    slope: float
+    parameters: Parameters
+    evaluation: Evaluation
+
+
+@dataclass
+class _LineSearch:
+    """Search along a geodesic for a step that satisfies the strong Wolfe conditions."""
+
+    objective: Objective
+    parameters: Parameters
+    here: Evaluation
+    direction: Tensor
+    slope: float
+    sufficient: float = 1e-4
+    curvature: float = 0.9
+
+    def run(self, step: float, limit: float, max_evaluations: int) -> _Trial | None:
+        """Return a Wolfe point, else the best increase that was seen, else None.
+
+        `low` always increases enough and climbs; `high`, once there is one, is too long (too low,
+        falling, or without a finite value), so a maximum lies between.
+        """
+        low = _Trial(0.0, self.here.value, self.slope, self.parameters, self.here)
+        high: _Trial | float | None = None
+        best: _Trial | None = None
+        for _ in range(max_evaluations):
+            trial = self._try(step)
+            if trial is None:
+                high = step
+            else:
+                if trial.value > (best.value if best else self.here.value):
+                    best = trial
+                enough = self.here.value + self.sufficient * step * self.slope
+                if trial.value < max(enough, low.value):
+                    high = trial
+                elif abs(trial.slope) <= self.curvature * self.slope:
+                    return trial
+                elif trial.slope < 0:
+                    high = trial
+                else:
+                    low = trial
+            if high is None:
+                if step >= limit:
+                    return best
+                step = min(4.0 * step, limit)
+            else:
+                end = high if isinstance(high, float) else high.step
+                if end - low.step <= 1e-9 * end:
+                    return best
+                step = _between(low, high)
+        return best
+
+    def _try(self, step: float) -> _Trial | None:
+        moved = self.parameters.moved(self.objective.manifold, step * self.direction)
+        evaluation = _evaluate(self.objective, moved)
+        if evaluation is None:
+            return None
+        along = self.parameters.transported(self.objective.manifold, self.direction, moved)
+        slope = torch.dot(along, evaluation.gradient).item()
+        return _Trial(step, evaluation.value, slope, moved, evaluation)
+
+
+def _between(low: _Trial, high: _Trial | float) -> float:
+    """Next trial between two steps: the maximum of the cubic, kept away from the ends."""
+    if isinstance(high, float):
+        return low.step + 0.1 * (high - low.step)
+    width = high.step - low.step
+    # the cubic with these values and slopes (signs as for minimising -φ)
+    mean = 3.0 * (high.value - low.value) / width - low.slope - high.slope
+    square = mean * mean - low.slope * high.slope
+    if square >= 0:
+        root = square**0.5
+        denominator = low.slope - high.slope + 2.0 * root
+        if denominator > 0:
+            t = high.step - width * (root - high.slope - mean) / denominator
+            return min(max(t, low.step + 0.1 * width), high.step - 0.1 * width)
+    return low.step + 0.5 * width

@@ -1,0 +1,159 @@
+"""Pictures of embeddings, with matplotlib. Each function takes and returns axes."""
+
+from __future__ import annotations
+
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from matplotlib import colormaps
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.patches import Circle
+
+from hgplvm import _validation as check
+
+__all__ = ["poincare"]
+
+# Okabe and Ito's palette: distinguishable with any colour vision
+OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
+GRID = "#d9d9d9"
+RASTERISE_FROM = 20_000
+
+
+def poincare(
+    embedding: Any,
+    color: Any = None,
+    *,
+    ax: Axes | None = None,
+    palette: str | list[str] | None = None,
+    size: float | None = None,
+    title: str | None = None,
+    legend: bool = True,
+    grid: bool = True,
+    show: bool | None = None,
+    save: str | PathLike[str] | None = None,
+) -> Axes:
+    """Scatter plot on the Poincaré disk.
+
+    The outer circle is the boundary at infinity; the thin circles are at hyperbolic distance
+    1, 2, 3, … from the origin.
+
+    Parameters
+    ----------
+    embedding : fitted hyperbolic model, or array of shape (n, 2)
+        What to draw, in ball coordinates.
+    color : array of shape (n,), optional
+        One value a point. Floats are drawn on a continuous scale with a colour bar, anything else
+        as categories with a legend.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+    palette : str or list of str, optional
+        Name of a matplotlib colour map, or colours of the categories in sorted order. The default
+        is safe for colour-blind readers.
+    size : float, optional
+        Marker area in points²; by default it shrinks with the number of points.
+    title : str, optional
+        Title of the axes.
+    legend : bool, default=True
+        Whether to draw a legend or colour bar.
+    grid : bool, default=True
+        Whether to draw the circles of equal distance and the rays.
+    show : bool, optional
+        Whether to call ``plt.show()``. By default not: notebooks show figures by themselves.
+    save : path, optional
+        File to write the figure to; its suffix gives the format.
+
+    Returns
+    -------
+    Axes
+    """
+    points = _disk_points(embedding)
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5.6, 5.0), layout="constrained")
+    ax.add_patch(Circle((0.0, 0.0), 1.0, fill=False, edgecolor="black", linewidth=1.0, zorder=3))
+    if grid:
+        _draw_grid(ax)
+    style = {
+        "s": size if size is not None else float(np.clip(12_000 / len(points), 1.0, 24.0)),
+        "linewidths": 0,
+        "alpha": 0.85,
+        "rasterized": len(points) > RASTERISE_FROM,
+        "zorder": 2,
+    }
+    if color is None:
+        ax.scatter(*points.T, color=OKABE_ITO[0], **style)
+    else:
+        values = check.check_labels("poincare", color, len(points))
+        if values.dtype.kind == "f":
+            _draw_continuous(ax, points, values, palette, style, legend)
+        else:
+            _draw_categories(ax, points, values, palette, style, legend)
+    ax.set(xlim=(-1.03, 1.03), ylim=(-1.03, 1.03), aspect="equal")
+    ax.set_axis_off()
+    if title is not None:
+        ax.set_title(title)
+    if save is not None:
+        ax.figure.savefig(save, dpi=150)
+    if show:
+        plt.show()
+    return ax
+
+
+def _disk_points(embedding: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    coordinates = getattr(embedding, "embedding_", embedding)
+    points = check.check_points("poincare", "embedding", coordinates)
+    if points.shape[1] != 2:
+        raise ValueError(
+            "The 'embedding' of poincare must have 2 columns, the coordinates on the disk. "
+            f"Got {points.shape[1]} instead; fit with n_components=2, or pass two of the columns."
+        )
+    if (radius := np.linalg.norm(points, axis=1).max()) >= 1.0:
+        raise ValueError(
+            f"The 'embedding' of poincare must lie inside the unit disk; a point has radius "
+            f"{radius:.4g}. Flat embeddings have no picture on the disk."
+        )
+    return points
+
+
+def _draw_grid(ax: Axes) -> None:
+    for radius in range(1, 5):
+        ax.add_patch(
+            Circle((0, 0), np.tanh(radius / 2), fill=False, edgecolor=GRID, linewidth=0.5, zorder=0)
+        )
+    angles = np.arange(12) * (np.pi / 6)
+    ends = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    rays = [[0.0 * end, end] for end in ends]
+    ax.add_collection(LineCollection(rays, colors=GRID, linewidths=0.5, zorder=0))
+
+
+def _draw_continuous(
+    ax: Axes, points: Any, values: Any, palette: Any, style: dict[str, Any], legend: bool
+) -> None:
+    artist = ax.scatter(*points.T, c=values, cmap=palette or "viridis", **style)
+    if legend:
+        ax.figure.colorbar(artist, ax=ax, shrink=0.7)
+
+
+def _draw_categories(
+    ax: Axes, points: Any, values: Any, palette: Any, style: dict[str, Any], legend: bool
+) -> None:
+    names = np.unique(values)
+    for name, colour in zip(names, _category_colors(len(names), palette), strict=True):
+        ax.scatter(*points[values == name].T, color=colour, label=str(name), **style)
+    if legend:
+        ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, markerscale=1.5)
+
+
+def _category_colors(n: int, palette: Any) -> list[Any]:
+    if isinstance(palette, list | tuple):
+        if len(palette) < n:
+            raise ValueError(
+                f"The 'palette' of poincare must have a colour for each of the {n} categories. "
+                f"Got {len(palette)} instead."
+            )
+        return list(palette[:n])
+    if palette is None and n <= len(OKABE_ITO):
+        return list(OKABE_ITO[:n])
+    return list(colormaps[palette or "turbo"](np.linspace(0.05, 0.95, n)))

@@ -1,0 +1,42 @@
+"""Shared helpers: the spaces, and data small enough for a test."""
+
+import matplotlib
+
+matplotlib.use("Agg")
+
+import pytest
+import torch
+from hypothesis import settings
+
+from hgplvm.geometry import euclidean, lorentz
+
+settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
+settings.load_profile("default")
+
+
+@pytest.fixture(params=[lorentz, euclidean], ids=["lorentz", "euclidean"])
+def manifold(request):
+    return request.param
+
+
+@pytest.fixture
+def generator():
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def normal(generator):
+    """Standard normal float64 arrays, the same in every run."""
+
+    def draw(*shape):
+        return torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+    return draw
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    from matplotlib import pyplot as plt
+
+    plt.close("all")

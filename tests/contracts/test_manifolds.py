@@ -1,0 +1,80 @@
+"""What every manifold must satisfy, whatever its curvature."""
+
+import pytest
+import torch
+
+from hgplvm.geometry import Manifold
+
+
+@pytest.fixture(params=[1, 2, 3, 5], ids="Q={}".format)
+def q(request):
+    return request.param
+
+
+def test_frames_and_points_have_the_shapes_that_the_models_expect(manifold: Manifold, q, normal):
+    x = manifold.from_tangent(normal(6, q))
+    assert x.shape == (6, manifold.ambient_dim(q))
+    v = manifold.from_frame(x, normal(6, q))
+    assert v.shape == x.shape
+    assert manifold.to_frame(x, v).shape == (6, q)
+    assert manifold.to_chart(x).shape == (6, q)
+    assert torch.allclose(manifold.from_chart(manifold.to_chart(x)), x, rtol=1e-9)
+    assert torch.allclose(manifold.project(x), x, rtol=1e-12)
+
+
+def test_exp_and_log_are_inverse(manifold, q, normal):
+    x, a = manifold.from_tangent(normal(6, q)), normal(6, q)
+    y = manifold.exp_map(x, manifold.from_frame(x, a))
+    assert torch.allclose(manifold.to_frame(x, manifold.log_map(x, y)), a, atol=1e-8)
+    assert torch.allclose(manifold.distance(x, y), a.norm(dim=1), rtol=1e-9)
+
+
+def test_tangent_space_at_the_origin_is_the_space_of_plain_arrays(manifold, q, normal):
+    a = normal(6, q)
+    origin = manifold.origin(q)
+    assert torch.allclose(
+        manifold.exp_map(origin, manifold.from_frame(origin, a)), manifold.from_tangent(a)
+    )
+
+
+def test_pair_chords_agree_with_the_exact_distance(manifold, q, normal):
+    x, z = manifold.from_tangent(normal(7, q)), manifold.from_tangent(normal(5, q))
+    chords = manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(z))
+    distance = manifold.pairwise_distance(x, z)
+    assert torch.allclose(manifold.distance_from_chord(chords), distance, rtol=1e-10)
+    assert torch.allclose(manifold.squared_chord(x[:5], z), chords.diagonal(), rtol=1e-10)
+    assert torch.equal(
+        manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(x)).diagonal(),
+        torch.zeros(7, dtype=torch.float64),
+    )
+
+
+def test_direction_sums_are_the_gradient_of_a_sum_of_distances(manifold, q, normal):
+    x, z, weights = manifold.from_tangent(normal(6, q)), manifold.from_tangent(normal(4, q)), normal(6, 4)
+    squared = manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(z))
+    ours = -manifold.direction_sums(x, z, weights / manifold.sinh_from_chord(squared), squared)
+    frame = torch.zeros(6, q, dtype=torch.float64, requires_grad=True)
+    moved = manifold.exp_map(x, manifold.from_frame(x, frame))
+    (weights * manifold.pairwise_distance(moved, z)).sum().backward()
+    assert torch.allclose(ours, frame.grad, rtol=1e-8, atol=1e-9)
+
+
+def test_isometries_keep_distances(manifold, q, normal):
+    x = manifold.from_tangent(normal(8, q))
+    before = manifold.pairwise_distance(x)
+    moved = manifold.recenter(x, x[3])
+    assert torch.allclose(moved[3], manifold.origin(q))
+    assert torch.allclose(manifold.pairwise_distance(moved), before, rtol=1e-9)
+    turned = manifold.rotate(x, manifold.canonical_rotation(x))
+    assert torch.allclose(manifold.pairwise_distance(turned), before, rtol=1e-9)
+    assert torch.allclose(manifold.frechet_mean(x[:1]), x[0])
+
+
+def test_transport_is_an_isometry(manifold, q, normal):
+    x, y = manifold.from_tangent(normal(2, 6, q))
+    a, b = normal(2, 6, q)
+    carried = [
+        manifold.to_frame(y, manifold.parallel_transport(x, y, manifold.from_frame(x, t)))
+        for t in (a, b)
+    ]
+    assert torch.allclose((carried[0] * carried[1]).sum(1), (a * b).sum(1), rtol=1e-8, atol=1e-9)

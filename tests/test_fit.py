@@ -1,0 +1,112 @@
+"""The fit loop: history, reasons to stop, interruption."""
+
+import numpy as np
+import pytest
+import torch
+
+from hgplvm.errors import FitInterruptedWarning
+from hgplvm.fit import WINDOW, fit
+from hgplvm.geometry import euclidean
+from hgplvm.objectives import Evaluation, Parameters
+from hgplvm.optim import Step
+
+
+class Scripted:
+    """An optimiser that visits these values in turn, and an objective that has them."""
+
+    manifold = euclidean
+    n_entries = 1
+
+    def __init__(self, values, monotone=True, interrupt_at=None, stall_at=None):
+        self.values, self.monotone = values, monotone
+        self.interrupt_at, self.stall_at = interrupt_at, stall_at
+        self.count = 0
+
+    def value(self, p):
+        return self.values[int(p.latents[0, 0])]
+
+    def evaluate(self, p):
+        return Evaluation(self.value(p), torch.ones(1))
+
+    def step(self, objective, p, here):
+        self.count += 1
+        if self.count == self.interrupt_at:
+            raise KeyboardInterrupt
+        there = at(self.count)
+        stalled = "the road ends" if self.count == self.stall_at else None
+        return Step(there, self.evaluate(there), 1.0, stalled)
+
+
+def at(index):
+    return Parameters(torch.tensor([[float(index)]]), {}, ())
+
+
+def run(script, **options):
+    return fit(script, at(0), script, **{"max_iter": len(script.values) - 1, "tol": 0.0, **options})
+
+
+def test_history_has_a_row_for_the_start_and_each_step():
+    result = run(Scripted([0.0, 1.0, 2.0, 3.0]))
+    assert result.n_iter == 3
+    assert set(result.history) == {"objective", "seconds", "gradient_norm", "step_size"}
+    assert result.history["objective"].tolist() == [0.0, 1.0, 2.0, 3.0]
+    assert (np.diff(result.history["seconds"]) >= 0).all()
+    assert "max_iter=3" in result.stop_reason
+
+
+def test_the_best_state_is_returned_even_if_a_later_one_is_worse():
+    result = run(Scripted([0.0, 5.0, 2.0], monotone=False))
+    assert result.value == 5.0
+    assert result.parameters.latents.item() == 1.0
+
+
+def test_never_worse_than_the_start():
+    result = run(Scripted([4.0, 1.0, 2.0], monotone=False))
+    assert result.value == 4.0
+    assert result.parameters.latents.item() == 0.0
+
+
+def test_a_pause_ends_a_monotone_fit_and_no_other():
+    values = [0.0, *np.linspace(1.0, 1.0 + 1e-9, 40)]
+    assert "converged" in (result := run(Scripted(values), tol=1e-6)).stop_reason
+    assert result.n_iter == WINDOW + 1
+    assert run(Scripted(values, monotone=False), tol=1e-6).n_iter == 40
+
+
+def test_the_callback_sees_each_step_and_can_stop():
+    seen = []
+
+    def callback(state):
+        seen.append((state.iteration, state.objective))
+        return state.objective > 1.5
+
+    result = run(Scripted([0.0, 1.0, 2.0, 3.0]), callback=callback)
+    assert seen == [(1, 1.0), (2, 2.0)]
+    assert "callback" in result.stop_reason
+
+
+def test_an_optimiser_that_stalls_says_why():
+    assert "the road ends" in run(Scripted([0.0, 1.0, 2.0], stall_at=1)).stop_reason
+
+
+def test_ctrl_c_returns_the_best_so_far_with_a_warning():
+    with pytest.warns(FitInterruptedWarning, match="after 2 steps; the best state so far"):
+        result = run(Scripted([0.0, 7.0, 3.0, 9.0], monotone=False, interrupt_at=3))
+    assert result.value == 7.0
+    assert "interrupted" in result.stop_reason
+
+
+def test_numbers_are_reported_in_the_units_that_describe_gives():
+    def describe(value, p):
+        return {"objective": 10 * value, "index": p.latents.item()}
+
+    result = run(Scripted([0.0, 1.0]), describe=describe)
+    assert result.history["objective"].tolist() == [0.0, 10.0]
+    assert result.history["index"].tolist() == [0.0, 1.0]
+    assert result.value == 1.0
+
+
+def test_progress_is_silent_where_there_is_no_terminal(capsys):
+    run(Scripted([0.0, 1.0]), verbose=1)
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""

@@ -1,0 +1,137 @@
+"""The optimisers on problems whose solution is known."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from hgplvm.errors import NotPositiveDefiniteError
+from hgplvm.fit import fit
+from hgplvm.geometry import euclidean, lorentz
+from hgplvm.objectives import Evaluation, Parameters
+from hgplvm.optim import LBFGS, Adam, GradientDescent
+
+
+class Pull:
+    """-½ Σ stiffness d(x_i, target_i)² - ½ (log v - log 3)²: its maximum is at the targets."""
+
+    n_entries = 10
+
+    def __init__(self, targets, manifold, stiffness=1.0):
+        self.targets, self.manifold, self.stiffness = targets, manifold, stiffness
+        self.n_evaluations = 0
+
+    def value(self, p):
+        return self.evaluate(p).value
+
+    def evaluate(self, p):
+        self.n_evaluations += 1
+        pull = self.manifold.to_frame(p.latents, self.manifold.log_map(p.latents, self.targets))
+        gap = math.log(3) - p.logs["v"]
+        value = -0.5 * ((self.stiffness * pull.square()).sum() + gap**2)
+        gradient = torch.cat([(self.stiffness * pull).reshape(-1), gap.reshape(1)])
+        return Evaluation(value.item(), gradient)
+
+
+def start(latents):
+    return Parameters(latents, {"v": torch.tensor(0.0, dtype=torch.float64)}, ("v",))
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "max_iter", "tolerance"),
+    [
+        (LBFGS, 40, 1e-6),
+        (lambda: Adam(learning_rate=0.1), 300, 1e-2),
+        (lambda: GradientDescent(learning_rate=0.1), 600, 1e-4),
+    ],
+    ids=["lbfgs", "adam", "rgd"],
+)
+def test_each_optimiser_finds_the_maximum(manifold, optimizer, max_iter, tolerance, normal):
+    targets = manifold.from_tangent(1.5 * normal(8, 2))
+    begin = start(manifold.from_tangent(normal(8, 2)))
+    result = fit(Pull(targets, manifold), begin, optimizer(), max_iter=max_iter, tol=0.0)
+    assert manifold.distance(result.parameters.latents, targets).max() < tolerance
+    assert result.parameters.positive("v") == pytest.approx(3.0, abs=10 * tolerance)
+
+
+def test_lbfgs_uses_curvature(normal):
+    """A badly scaled quadratic in flat space: far fewer steps than steepest descent needs."""
+    stiffness = torch.logspace(0, 4, 10, dtype=torch.float64)[:, None]
+    problem = Pull(torch.zeros(10, 1, dtype=torch.float64), euclidean, stiffness)
+    result = fit(problem, start(normal(10, 1)), LBFGS(), max_iter=60, tol=0.0)
+    assert -result.value < 1e-8
+    assert problem.n_evaluations < 150
+
+
+def test_lbfgs_far_out(normal):
+    """Steps are measured in the metric, so a radius of 9 is as good a place as any."""
+    targets = lorentz.from_tangent(9.0 * torch.nn.functional.normalize(normal(6, 2), dim=1))
+    near = lorentz.exp_map(targets, lorentz.from_frame(targets, 0.5 * normal(6, 2)))
+    result = fit(Pull(targets, lorentz), start(near), LBFGS(), max_iter=30, tol=0.0)
+    assert lorentz.distance(result.parameters.latents, targets).max() < 1e-6
+
+
+@pytest.mark.parametrize("optimizer", [LBFGS, GradientDescent], ids=["lbfgs", "rgd"])
+def test_monotone_optimisers_never_step_down(optimizer, normal):
+    problem = Pull(lorentz.from_tangent(normal(8, 2)), lorentz)
+    begin = start(lorentz.from_tangent(normal(8, 2)))
+    result = fit(problem, begin, optimizer(), max_iter=30, tol=0.0)
+    assert (np.diff(result.history["objective"]) >= 0).all()
+
+
+class Cliff(Pull):
+    """The same, but beyond radius 1 nothing can be evaluated."""
+
+    def evaluate(self, p):
+        if self.manifold.distance(self.manifold.origin(2), p.latents).max() > 1.0:
+            raise NotPositiveDefiniteError
+        return super().evaluate(p)
+
+
+@pytest.mark.parametrize(
+    "optimizer",
+    [LBFGS, lambda: Adam(learning_rate=0.5), lambda: GradientDescent(learning_rate=0.5)],
+    ids=["lbfgs", "adam", "rgd"],
+)
+def test_a_region_that_cannot_be_evaluated_is_stepped_around(manifold, optimizer):
+    targets = manifold.from_tangent(torch.full((4, 2), 2.0, dtype=torch.float64))
+    problem = Cliff(targets, manifold)
+    begin = start(manifold.from_tangent(torch.zeros(4, 2, dtype=torch.float64)))
+    result = fit(problem, begin, optimizer(), max_iter=30, tol=0.0)
+    assert math.isfinite(result.value)
+    assert result.value > problem.value(begin)
+
+
+def test_gradient_descent_clips_rows_and_positive_parameters():
+    """Rows move by at most the rate, and a parameter itself (not its logarithm) too."""
+    targets = lorentz.from_tangent(torch.tensor([[5.0, 0.0], [0.3, 0.0]], dtype=torch.float64))
+    begin = start(lorentz.origin(2).expand(2, -1).clone())
+    step = GradientDescent(learning_rate=0.01).step(
+        problem := Pull(targets, lorentz), begin, problem.evaluate(begin)
+    )
+    moved = lorentz.distance(begin.latents, step.parameters.latents)
+    assert torch.allclose(moved, torch.tensor([0.01, 0.003], dtype=torch.float64))
+    assert step.parameters.positive("v") == pytest.approx(1.0 + 0.01 * min(1.0, math.log(3)))
+
+
+def test_gradient_descent_lowers_its_rate_where_a_step_fails():
+    targets = lorentz.from_tangent(torch.tensor([[1e-4, 0.0]], dtype=torch.float64))
+    problem = Pull(targets, lorentz, stiffness=1e6)
+    optimizer = GradientDescent(learning_rate=0.01)
+    begin = start(lorentz.origin(2)[None])
+    step = optimizer.step(problem, begin, problem.evaluate(begin))
+    assert step.size == 0.0
+    assert step.parameters is begin
+    assert optimizer.learning_rate == pytest.approx(0.001)
+
+
+def test_adam_does_not_depend_on_how_frames_are_turned(normal):
+    turn = torch.linalg.qr(normal(2, 2)).Q
+    targets, begin = lorentz.from_tangent(normal(5, 2)), lorentz.from_tangent(normal(5, 2))
+    ends = []
+    for rotation in (torch.eye(2, dtype=torch.float64), turn):
+        problem = Pull(lorentz.rotate(targets, rotation), lorentz)
+        run = fit(problem, start(lorentz.rotate(begin, rotation)), Adam(), max_iter=20, tol=0)
+        ends.append(lorentz.rotate(run.parameters.latents, rotation.mT))
+    assert torch.allclose(ends[0], ends[1], atol=1e-9)
