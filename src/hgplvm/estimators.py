@@ -19,7 +19,7 @@ from hgplvm import init as starts
 from hgplvm.fit import FitState, fit
 from hgplvm.geometry import Manifold, euclidean, lorentz
 from hgplvm.kernels import Exponential
-from hgplvm.objectives import ExactObjective, Parameters
+from hgplvm.objectives import ExactObjective, Parameters, inside
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
 
 __all__ = ["GPLVM", "HGPLVM"]
@@ -180,7 +180,7 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 (n_rows, self.n_components),
                 inside_ball=manifold is lorentz,
             )
-            latents = manifold.from_chart(torch.from_numpy(array).to(data))
+            latents = inside(manifold, manifold.from_chart(torch.from_numpy(array).to(data)))
         elif self.init == "random":
             latents = starts.random_start(
                 n_rows, self.n_components, manifold, like=data, generator=generator

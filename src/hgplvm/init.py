@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from hgplvm.geometry import Manifold
+from hgplvm.objectives import inside
 
 __all__ = ["pca_start", "random_start", "scaled", "variogram"]
 
@@ -50,7 +51,8 @@ def pca_start(
 def scaled(tangents: Tensor, manifold: Manifold, median_distance: float) -> Tensor:
     """Points with tangent vectors proportional to `tangents` [n, Q] at the origin.
 
-    The factor makes the median distance between (a sample of) the points what is asked for.
+    The factor makes the median distance between (a sample of) the points what is asked for;
+    outliers stop at the radius that latents may have.
     """
     sample = tangents[:: max(1, tangents.shape[0] // 500)]
     spread = torch.pdist(sample).median().clamp_min(1e-12)
@@ -63,7 +65,7 @@ def scaled(tangents: Tensor, manifold: Manifold, median_distance: float) -> Tens
         if abs(median - median_distance) <= 1e-3 * median_distance or median == 0:
             break
         factor *= median_distance / median
-    return manifold.from_tangent(factor * tangents)
+    return inside(manifold, manifold.from_tangent(factor * tangents))
 
 
 def variogram(

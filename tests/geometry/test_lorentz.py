@@ -195,6 +195,16 @@ def test_canonical_pose_undoes_rotations_and_reflections(normal):
     assert spread[0] > spread[1] > spread[2]
 
 
+def test_project_pulls_points_back_along_their_ray(normal):
+    x = lorentz.from_tangent(5.0 * normal(30, 3))
+    capped = lorentz.project(x, 4.0)
+    radius = torch.arccosh(x[:, 0])
+    assert torch.allclose(torch.arccosh(capped[:, 0]), radius.clamp_max(4.0), rtol=1e-6)
+    assert torch.allclose(
+        torch.nn.functional.normalize(capped[:, 1:]), torch.nn.functional.normalize(x[:, 1:])
+    )
+
+
 # --- no NaN ---------------------------------------------------------------------------------
 
 AWKWARD = torch.cat(

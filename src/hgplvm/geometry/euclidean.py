@@ -58,8 +58,8 @@ def origin(
     return torch.zeros(n_components, dtype=dtype, device=device)
 
 
-def project(x: Tensor) -> Tensor:
-    """Every vector is a point."""
+def project(x: Tensor, radius: float | None = None) -> Tensor:  # noqa: ARG001
+    """Every vector is a point, and none is too far out to be told from its neighbours."""
     return x
 
 

@@ -78,10 +78,13 @@ def inner(x: Tensor, y: Tensor, *, keepdim: bool = False) -> Tensor:
     )
 
 
-def project(x: Tensor) -> Tensor:
-    """Put x back on the sheet: keep x̃, set ``x₀ = √(1 + ‖x̃‖²)``, cap the radius."""
+def project(x: Tensor, radius: float | None = None) -> Tensor:
+    """Put x back on the sheet: keep x̃, set ``x₀ = √(1 + ‖x̃‖²)``.
+
+    Points beyond `radius` (default: :func:`max_radius`) are pulled back to it along their ray.
+    """
     space = x[..., 1:]
-    cap = math.sinh(max_radius(x.dtype))
+    cap = math.sinh(max_radius(x.dtype) if radius is None else radius)
     return _lift(space * (cap / _norm(space).clamp_min(cap)))
 
 

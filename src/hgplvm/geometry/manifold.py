@@ -25,8 +25,8 @@ class Manifold(Protocol):
     ) -> Tensor:
         """Return the origin."""
 
-    def project(self, x: Tensor, /) -> Tensor:
-        """Put x back on the manifold."""
+    def project(self, x: Tensor, radius: float | None = None, /) -> Tensor:
+        """Put x back on the manifold, and inside a radius where its coordinates have a limit."""
 
     def squared_chord(self, x: Tensor, y: Tensor, /) -> Tensor:
         """Squared chord, broadcast over leading axes."""

@@ -5,6 +5,6 @@ manifold and a kernel; it takes :class:`Parameters` and returns an :class:`Evalu
 """
 
 from hgplvm.objectives.exact import ExactObjective
-from hgplvm.objectives.parameters import Evaluation, Objective, Parameters
+from hgplvm.objectives.parameters import Evaluation, Objective, Parameters, inside
 
-__all__ = ["Evaluation", "ExactObjective", "Objective", "Parameters"]
+__all__ = ["Evaluation", "ExactObjective", "Objective", "Parameters", "inside"]

@@ -10,10 +10,14 @@ from torch import Tensor
 
 from hgplvm.geometry import Manifold
 
-__all__ = ["Evaluation", "Objective", "Parameters"]
+__all__ = ["Evaluation", "Objective", "Parameters", "inside"]
 
 # Logarithms of positive parameters stay within this bound, in units of the scaled data.
 LOG_BOUND = 25.0
+
+# Latents stay within this hyperbolic radius, where neighbours at a distance of 1e-10 (float32:
+# 1e-4) still differ in their coordinates.
+LATENT_RADIUS = {torch.float64: 12.0, torch.float32: 6.0}
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,8 @@ class Parameters:
             moved = self.logs[name] + step[at : at + size].reshape(self.logs[name].shape)
             logs[name] = moved.clamp(-LOG_BOUND, LOG_BOUND)
             at += size
-        return Parameters(manifold.exp_map(self.latents, tangents), logs, self.free)
+        latents = manifold.exp_map(self.latents, tangents)
+        return Parameters(inside(manifold, latents), logs, self.free)
 
     def transported(self, manifold: Manifold, step: Tensor, there: Parameters) -> Tensor:
         """Parallel transport a flat step from here to `there`, along the geodesics of each row."""
@@ -62,6 +67,11 @@ class Parameters:
         tangents = manifold.from_frame(self.latents, step[:n_frame].reshape(n, -1))
         carried = manifold.parallel_transport(self.latents, there.latents, tangents)
         return torch.cat([manifold.to_frame(there.latents, carried).reshape(-1), step[n_frame:]])
+
+
+def inside(manifold: Manifold, latents: Tensor) -> Tensor:
+    """Latents pulled back to where their coordinates can tell them apart."""
+    return manifold.project(latents, LATENT_RADIUS[latents.dtype])
 
 
 @dataclass(frozen=True)
