@@ -109,9 +109,9 @@ def test_an_array_is_where_the_fit_starts(model_class, tree):
 
 def test_a_fit_goes_on_from_an_embedding(tree, fitted):
     again = HGPLVM(init=fitted.embedding_, max_iter=5, random_state=0).fit(tree.data)
-    assert distance_correlation(
-        tree.tree_distance, again.embedding_
-    ) == pytest.approx(distance_correlation(tree.tree_distance, fitted.embedding_), abs=0.05)
+    assert distance_correlation(tree.tree_distance, again.embedding_) == pytest.approx(
+        distance_correlation(tree.tree_distance, fitted.embedding_), abs=0.05
+    )
 
 
 def test_centring_moves_the_embedding_by_an_isometry(tree):
@@ -253,7 +253,10 @@ def test_bad_data(model_class, data, message):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"n_components": 0}, r"'n_components' parameter of \w+ must be an int in .*\[1, inf\).*Got 0"),
+        (
+            {"n_components": 0},
+            r"'n_components' parameter of \w+ must be an int in .*\[1, inf\).*Got 0",
+        ),
         ({"n_components": 1.5}, "'n_components' .* Got 1.5 instead"),
         ({"n_components": True}, "'n_components' .* Got True instead"),
         ({"length_scale": 0}, r"'length_scale' .*\(0, inf\) or one of 'auto'\. Got 0 instead"),
@@ -281,13 +284,13 @@ def test_bad_parameters(model_class, parameters, message):
 
 
 def test_a_start_outside_the_ball():
-    with pytest.raises(ValueError, match="norm below 1. Got a row of norm 1.414"):
+    with pytest.raises(ValueError, match=r"norm below 1\. Got a row of norm 1\.414"):
         HGPLVM(init=np.ones((8, 2))).fit(DATA)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there():
-    with pytest.raises(ValueError, match="'device' .* torch sees no GPU. Got 'cuda' instead"):
+    with pytest.raises(ValueError, match=r"'device' .* torch sees no GPU\. Got 'cuda'"):
         HGPLVM(device="cuda").fit(DATA)
 
 

@@ -25,7 +25,9 @@ def test_random_start_is_the_papers(manifold, generator):
     assert flat.abs().max() > 0.99e-3
 
 
-def test_pca_start_has_the_directions_of_pca_and_the_distance_asked_for(manifold, normal, generator):
+def test_pca_start_has_the_directions_of_pca_and_the_distance_asked_for(
+    manifold, normal, generator
+):
     data = normal(80, 6) * torch.tensor([5.0, 3.0, 1.0, 1.0, 1.0, 1.0])
     data -= data.mean(0)
     x = init.pca_start(data, 2, manifold, median_distance=1.5, generator=generator)

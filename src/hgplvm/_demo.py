@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
@@ -55,9 +56,9 @@ def _table(tree: Bunch, model: HGPLVM, seconds: float) -> str:
         rows.append(("hGP-LVM, the paper", "{:.3f} ± {:.3f}".format(*PAPER[depth]), "-"))
     correlation = metrics.distance_correlation(tree.tree_distance, flat, metric="euclidean")
     rows.append(("PCA", f"{correlation:.3f}", _local(tree, flat, "euclidean")))
+    size = f"{len(tree.data)} rows, {tree.data.shape[1]} columns"
     lines = [
-        f"Binary tree of depth {depth}: {len(tree.data)} rows, {tree.data.shape[1]} columns, "
-        f"fitted in {seconds:.1f} s",
+        f"Binary tree of depth {depth}: {size}, fitted in {seconds:.1f} s",
         "",
         f"{'':<20}{'tree distances':>16}{'neighbours':>14}",
         *(f"{name:<20}{first:>16}{second:>14}" for name, first, second in rows),
@@ -67,7 +68,7 @@ def _table(tree: Bunch, model: HGPLVM, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def _local(tree: Bunch, points: np.ndarray, metric: str) -> str:  # type: ignore[type-arg]
+def _local(tree: Bunch, points: np.ndarray[Any, Any], metric: str) -> str:
     return f"{metrics.trustworthiness(tree.data, points, metric=metric):.3f}"
 
 
@@ -84,7 +85,7 @@ def _write(path: Path, write: Callable[[Path], None]) -> None:
         scratch.unlink(missing_ok=True)
 
 
-def _write_csv(path: Path, points: np.ndarray, tree: Bunch) -> None:  # type: ignore[type-arg]
+def _write_csv(path: Path, points: np.ndarray[Any, Any], tree: Bunch) -> None:
     with path.open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["x", "y", "node", "depth"])
@@ -93,7 +94,7 @@ def _write_csv(path: Path, points: np.ndarray, tree: Bunch) -> None:  # type: ig
 
 
 def _draw(path: Path, model: HGPLVM, tree: Bunch) -> None:
-    ax = pl.poincare(
-        model, tree.target, palette="viridis", title="A binary tree, coloured by depth", save=path
-    )
-    plt.close(ax.figure)  # type: ignore[arg-type]
+    figure, ax = plt.subplots(figsize=(5.6, 5.0), layout="constrained")
+    title = "A binary tree, coloured by depth"
+    pl.poincare(model, tree.target, ax=ax, palette="viridis", title=title, save=path)
+    plt.close(figure)

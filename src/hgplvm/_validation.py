@@ -27,7 +27,9 @@ FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 
 
 def _reject(owner: str, name: str, allowed: str, value: object) -> ValueError:
-    return ValueError(f"The {name!r} parameter of {owner} must be {allowed}. Got {value!r} instead.")
+    return ValueError(
+        f"The {name!r} parameter of {owner} must be {allowed}. Got {value!r} instead."
+    )
 
 
 def _listing(words: Sequence[str]) -> str:
@@ -51,7 +53,7 @@ def check_number(
     integer: bool = False,
     or_options: Sequence[str] = (),
 ) -> None:
-    """Reject value unless it is a finite number above `low`, or one of the words in `or_options`."""
+    """Reject value unless it is a finite number from `low` on, or one of `or_options`."""
     if isinstance(value, str) and value in or_options:
         return
     kind = "an int" if integer else "a finite float"
@@ -70,7 +72,7 @@ def check_device(owner: str, value: object) -> torch.device:
     if value == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(value)  # type: ignore[arg-type]
+        device = torch.device(value)  # type: ignore[call-overload]
     except (RuntimeError, TypeError, ValueError):
         raise _reject(
             owner, "device", "'auto', 'cpu', 'cuda' or another torch device", value
@@ -109,8 +111,8 @@ def check_init_array(
         raise ValueError(f"The 'init' parameter of {owner} must be finite. Got NaN or infinity.")
     if inside_ball and (radius := np.linalg.norm(array, axis=1).max()) >= 1.0:
         raise ValueError(
-            f"The 'init' parameter of {owner} must hold Poincaré ball coordinates, of norm below 1. "
-            f"Got a row of norm {radius:.4g} instead."
+            f"The 'init' parameter of {owner} must hold Poincaré ball coordinates, of norm below "
+            f"1. Got a row of norm {radius:.4g} instead."
         )
     return array
 

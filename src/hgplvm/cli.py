@@ -36,7 +36,9 @@ def _fail(message: str) -> NoReturn:
 def _options(
     show_version: Annotated[
         bool,
-        typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version."),
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
     ] = False,
 ) -> None:
     pass
@@ -44,9 +46,9 @@ def _options(
 
 @app.command()
 def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder for embedding.csv and poincare.png.")
-    ] = Path("hgplvm-demo"),
+    out: Annotated[Path, typer.Option(help="Folder for embedding.csv and poincare.png.")] = Path(
+        "hgplvm-demo"
+    ),
     depth: Annotated[int, typer.Option(min=2, max=7, help="Depth of the tree.")] = 4,
     seed: Annotated[int, typer.Option(min=0, help="Seed of data and fit.")] = 0,
 ) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from numbers import Real
-from typing import Any, Literal, Self
+from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
@@ -162,8 +163,10 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Centred columns as float64."""
         if isinstance(X, Tensor):
             X = X.detach().cpu().numpy()
-        X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2)
-        data: Array = X.toarray() if hasattr(X, "toarray") else X  # type: ignore[attr-defined]
+        checked = validate_data(
+            self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2
+        )
+        data: Array = checked.toarray() if issparse(checked) else checked
         return data - data.mean(axis=0)
 
     def _start(self, data: Tensor, generator: torch.Generator) -> Parameters:
@@ -202,12 +205,11 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return Parameters(latents, logs, free)
 
     def _make_optimizer(self) -> Optimizer:
-        rate = {} if self.learning_rate is None else {"learning_rate": float(self.learning_rate)}
-        if self.optimizer == "rgd":
-            return GradientDescent(**rate)
         if self.optimizer == "lbfgs":
             return LBFGS()
-        return Adam(horizon=self.max_iter, **rate)
+        if self.optimizer == "rgd":
+            return GradientDescent(self.learning_rate or GradientDescent.learning_rate)
+        return Adam(self.learning_rate or Adam.learning_rate, horizon=self.max_iter)
 
     def _describe(
         self, objective: ExactObjective, value: float, parameters: Parameters
@@ -225,7 +227,10 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         if self.center == "none":
             return latents
         manifold = self._manifold
-        root = manifold.frechet_mean(latents) if self.center == "mean" else latents[self.center]
+        if self.center == "mean":
+            root = manifold.frechet_mean(latents)
+        else:
+            root = latents[int(self.center)]
         centred = manifold.recenter(latents, root)
         return manifold.rotate(centred, manifold.canonical_rotation(centred))
 
@@ -247,7 +252,9 @@ def _root_mean_square(data: Array) -> float:
     return scale
 
 
-_PARAMETERS = """
+Model = TypeVar("Model", bound=_ExactGPLVM)
+
+_PARAMETERS = """\
     Parameters
     ----------
     n_components : int, default=2
@@ -299,28 +306,39 @@ _PARAMETERS = """
         Why the fit stopped.
     n_features_in_ : int
         Columns of the data.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Column names, for a DataFrame.
 """
 
 
+def _documented(**words: str) -> Callable[[type[Model]], type[Model]]:
+    """Fill the parameters that the models share into a class's docstring."""
+
+    def fill(cls: type[Model]) -> type[Model]:
+        if cls.__doc__ is not None:  # python -OO drops docstrings
+            cls.__doc__ = cls.__doc__.replace("    {parameters}\n", _PARAMETERS.format(**words))
+        return cls
+
+    return fill
+
+
+@_documented(
+    unit="curvature radius",
+    auto='"auto" learns it with the other parameters.',
+    chart="Poincaré ball",
+    extra="""
+    lorentz_ : array of shape (n_samples, n_components + 1)
+        Latents on the Lorentz model.""",
+)
 class HGPLVM(_ExactGPLVM):
-    __doc__ = (
-        """Exact hyperboloid GP-LVM: an embedding into hyperbolic space.
+    """Exact hyperboloid GP-LVM: an embedding into hyperbolic space.
 
     Each column of the data is a Gaussian process over latent positions in hyperbolic space, with
     the geodesic exponential kernel ``k(x, z) = σ exp(-d(x, z)/κ)`` and noise β⁻¹; the positions
     maximise the marginal likelihood. The cost is O(N³) a step: for up to a few thousand rows.
-"""
-        + _PARAMETERS.format(
-            unit="curvature radius",
-            auto='"auto" learns it with the other parameters.',
-            chart="Poincaré ball",
-            extra="""
-    lorentz_ : array of shape (n_samples, n_components + 1)
-        Latents on the Lorentz model.""",
-        )
-        + """
+
+    {parameters}
+
     References
     ----------
     Watanabe, Maeda, Ogawa, Haseyama: Hyperboloid GPLVM for Discovering Continuous Hierarchies via
@@ -335,7 +353,6 @@ class HGPLVM(_ExactGPLVM):
     >>> model.embedding_.shape
     (140, 2)
     """
-    )
 
     _manifold = lorentz
     _learns_length_scale = True
@@ -345,19 +362,19 @@ class HGPLVM(_ExactGPLVM):
         self.lorentz_ = latents.cpu().numpy()
 
 
+@_documented(
+    unit="latent coordinates",
+    auto="It only sets their unit, so it is not learnt.",
+    chart="Euclidean",
+    extra="",
+)
 class GPLVM(_ExactGPLVM):
-    __doc__ = (
-        """Exact GP-LVM in flat space, the baseline of :class:`HGPLVM`.
+    """Exact GP-LVM in flat space, the baseline of :class:`HGPLVM`.
 
     The same model with Euclidean distance: ``k(x, z) = σ exp(-‖x - z‖/κ)``.
-"""
-        + _PARAMETERS.format(
-            unit="latent coordinates",
-            auto="It only sets their unit, so it is not learnt.",
-            chart="Euclidean",
-            extra="",
-        )
-        + """
+
+    {parameters}
+
     Examples
     --------
     >>> from hgplvm import GPLVM
@@ -366,7 +383,6 @@ class GPLVM(_ExactGPLVM):
     >>> GPLVM(random_state=0).fit_transform(tree.data).shape
     (140, 2)
     """
-    )
 
     _manifold = euclidean
     _learns_length_scale = False

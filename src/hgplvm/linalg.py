@@ -60,7 +60,7 @@ def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
         diagonal.copy_(original)
     raise NotPositiveDefiniteError(
         f"A covariance matrix of size {a.shape[0]} with mean diagonal {mean:.3g} (of which "
-        f"{shift:.3g} is noise) is not positive definite, even with jitter up to {0.1 * jitter:.3g}. "
+        f"{shift:.3g} is noise) is not positive definite, even with jitter of {0.1 * jitter:.3g}. "
         "Check the data for extreme values, or use dtype='float64'."
     )
 

@@ -146,7 +146,9 @@ def knn_accuracy(
         Distance between embedded points.
     """
     P = _points("knn_accuracy", P, metric)
-    names, codes = np.unique(check.check_labels("knn_accuracy", labels, len(P)), return_inverse=True)
+    names, codes = np.unique(
+        check.check_labels("knn_accuracy", labels, len(P)), return_inverse=True
+    )
     check.check_number("knn_accuracy", "n_neighbors", n_neighbors, low=1, integer=True)
     k = min(n_neighbors, len(P) - 1)
     correct = 0
@@ -252,7 +254,7 @@ def _without_self(distance: Array, rows: slice) -> Array:
 
 
 def _rank_penalty(ranking: Array, choosing: Array, rows: slice, k: int) -> int:
-    """``Σ_i Σ_{j ∈ N_k(i)} max(0, rank(i, j) - k)``, neighbours by `choosing`, ranks by `ranking`."""
+    """``Σ_i Σ_j max(0, rank(i, j) - k)`` over the neighbours j of i that `choosing` chooses."""
     order = np.argsort(_without_self(ranking, rows), axis=1, kind="stable")
     ranks = np.empty_like(order)
     np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1)[None, :], axis=1)

@@ -42,7 +42,8 @@ class Optimizer(Protocol):
     """
 
     @property
-    def monotone(self) -> bool: ...
+    def monotone(self) -> bool:
+        """Whether no step leads down."""
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation, /) -> Step:
         """One step from `parameters`, where the objective evaluates to `here`."""

@@ -75,7 +75,7 @@ def poincare(
     ax.add_patch(Circle((0.0, 0.0), 1.0, fill=False, edgecolor="black", linewidth=1.0, zorder=3))
     if grid:
         _draw_grid(ax)
-    style = {
+    style: dict[str, Any] = {
         "s": size if size is not None else float(np.clip(12_000 / len(points), 1.0, 24.0)),
         "linewidths": 0,
         "alpha": 0.85,
@@ -94,8 +94,8 @@ def poincare(
     ax.set_axis_off()
     if title is not None:
         ax.set_title(title)
-    if save is not None:
-        ax.figure.savefig(save, dpi=150)
+    if save is not None and (figure := ax.get_figure(root=True)) is not None:
+        figure.savefig(save, dpi=150)
     if show:
         plt.show()
     return ax
@@ -131,7 +131,8 @@ def _draw_grid(ax: Axes) -> None:
 def _draw_continuous(
     ax: Axes, points: Any, values: Any, palette: Any, style: dict[str, Any], legend: bool
 ) -> None:
-    artist = ax.scatter(*points.T, c=values, cmap=palette or "viridis", **style)
+    x, y = points.T
+    artist = ax.scatter(x, y, c=values, cmap=palette or "viridis", **style)
     if legend:
         ax.figure.colorbar(artist, ax=ax, shrink=0.7)
 

@@ -51,7 +51,11 @@ def test_gram_matrix_is_positive_definite_on_2000_points(kernel, manifold, norma
 
 @pytest.mark.parametrize(("kernel", "manifold"), KERNELS)
 def test_gradients_agree_with_autograd(kernel, manifold, normal):
-    x, z, weights = manifold.from_tangent(normal(6, 2)), manifold.from_tangent(normal(4, 2)), normal(6, 4)
+    x, z, weights = (
+        manifold.from_tangent(normal(6, 2)),
+        manifold.from_tangent(normal(4, 2)),
+        normal(6, 4),
+    )
     frames = [torch.zeros(n, 2, dtype=torch.float64, requires_grad=True) for n in (6, 4)]
     logs = [torch.tensor(HYPER[k], dtype=torch.float64).log().requires_grad_() for k in HYPER]
     moved = [

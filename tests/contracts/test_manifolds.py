@@ -44,13 +44,19 @@ def test_pair_chords_agree_with_the_exact_distance(manifold, q, normal):
     assert torch.allclose(manifold.distance_from_chord(chords), distance, rtol=1e-10)
     assert torch.allclose(manifold.squared_chord(x[:5], z), chords.diagonal(), rtol=1e-10)
     assert torch.equal(
-        manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(x)).diagonal(),
+        manifold.pair_squared_chord(
+            manifold.pair_features(x), manifold.pair_features(x)
+        ).diagonal(),
         torch.zeros(7, dtype=torch.float64),
     )
 
 
 def test_direction_sums_are_the_gradient_of_a_sum_of_distances(manifold, q, normal):
-    x, z, weights = manifold.from_tangent(normal(6, q)), manifold.from_tangent(normal(4, q)), normal(6, 4)
+    x, z, weights = (
+        manifold.from_tangent(normal(6, q)),
+        manifold.from_tangent(normal(4, q)),
+        normal(6, 4),
+    )
     squared = manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(z))
     ours = -manifold.direction_sums(x, z, weights / manifold.sinh_from_chord(squared), squared)
     frame = torch.zeros(6, q, dtype=torch.float64, requires_grad=True)

@@ -44,7 +44,10 @@ def test_distance_agrees_with_mpmath(q, kind):
         for distance in DISTANCES:
             x, y = pair(q, radius, distance, kind, seed)
             truth = exact_distance(x, y)
-            for value in (lorentz.distance(x, y), lorentz.pairwise_distance(x[None], y[None])[0, 0]):
+            for value in (
+                lorentz.distance(x, y),
+                lorentz.pairwise_distance(x[None], y[None])[0, 0],
+            ):
                 error = abs(mpmath.mpf(value.item()) - truth)
                 assert error <= 1e-10 * truth, (radius, distance, float(error / truth))
 

@@ -25,7 +25,9 @@ def covariance(manifold, p, noise_floor=0.0):
     """K + β⁻¹I by definition, differentiable."""
     distance = manifold.pairwise_distance(p.latents)
     gram = p.logs["variance"].exp() * torch.exp(-distance / p.logs["length_scale"].exp())
-    return gram + (noise_floor + p.logs["noise"].exp()) * torch.eye(len(distance), dtype=distance.dtype)
+    return gram + (noise_floor + p.logs["noise"].exp()) * torch.eye(
+        len(distance), dtype=distance.dtype
+    )
 
 
 def likelihood(manifold, data, p, noise_floor=0.0):

@@ -48,10 +48,10 @@ def make_binary_tree(
     rng = check_random_state(random_state)
     n_nodes = 2**depth - 1
     node_codes = np.zeros((n_nodes, n_nodes))
-    for node in range(n_nodes):
-        if node:
-            node_codes[node] = node_codes[(node - 1) // 2]
-        node_codes[node, node] = 1.0
+    for child in range(n_nodes):
+        if child:
+            node_codes[child] = node_codes[(child - 1) // 2]
+        node_codes[child, child] = 1.0
 
     node = np.repeat(np.arange(n_nodes), n_per_node)
     codes = node_codes[node]

@@ -196,7 +196,7 @@ def distance(x: Tensor, y: Tensor) -> Tensor:
     respect to a point it is the covector of the Riemannian gradient (no component along x), which
     stays bounded where the derivative of arccosh does not.
     """
-    return _Distance.apply(x, y)  # type: ignore[no-any-return, no-untyped-call]
+    return _Distance.apply(x, y)  # type: ignore[no-untyped-call]
 
 
 def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
@@ -204,7 +204,7 @@ def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
 
     Differentiable in O(nm) memory. The diagonal of ``pairwise_distance(x)`` is exactly 0.
     """
-    return _PairwiseDistance.apply(x, x if y is None else y)  # type: ignore[no-any-return, no-untyped-call]
+    return _PairwiseDistance.apply(x, x if y is None else y)  # type: ignore[no-untyped-call]
 
 
 def direction_sums(x: Tensor, y: Tensor, weights: Tensor, squared: Tensor) -> Tensor:

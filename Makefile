@@ -1,0 +1,50 @@
+# Each target does all its own set-up in .venv, and is quick when nothing changed.
+
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+# one stamp for each set of dependencies that is installed
+CORE := .venv/.core
+DEV := .venv/.dev
+DOCS := .venv/.docs
+
+.PHONY: demo test lint docs bench clean
+
+demo: $(CORE)
+	$(BIN)/hgplvm demo
+
+test: $(DEV)
+	$(BIN)/python -m pytest
+
+lint: $(DEV)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+docs: $(DOCS)
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+	@echo "Open docs/_build/html/index.html"
+
+bench: $(DEV)
+	$(BIN)/python benchmarks/speed/exact.py
+	$(BIN)/python benchmarks/paper/paper_mode.py
+
+clean:
+	rm -rf .venv docs/_build docs/generated hgplvm-demo
+
+$(BIN)/python:
+	$(PYTHON) -m venv .venv
+
+$(CORE): pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(DEV): $(CORE)
+	$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(DOCS): $(CORE)
+	$(PIP) --editable ".[docs]"
+	@touch $@

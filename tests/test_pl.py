@@ -1,0 +1,79 @@
+"""Pictures: what is drawn, and what is refused."""
+
+import numpy as np
+import pytest
+from matplotlib import pyplot as plt
+from matplotlib.collections import PathCollection
+
+from hgplvm import HGPLVM, pl
+
+RNG = np.random.default_rng(0)
+P = 0.3 * RNG.standard_normal((50, 2)).clip(-2, 2)
+
+
+def scatters(ax):
+    return [c for c in ax.collections if isinstance(c, PathCollection)]
+
+
+def test_points_and_boundary_are_drawn_with_equal_aspect():
+    ax = pl.poincare(P)
+    (scatter,) = scatters(ax)
+    assert np.allclose(scatter.get_offsets(), P)
+    assert any(patch.get_radius() == 1.0 for patch in ax.patches)
+    assert ax.get_aspect() == 1.0
+    assert ax.get_xlim()[1] > 1
+
+
+def test_a_fitted_model_is_drawn_by_its_embedding():
+    model = HGPLVM(max_iter=2, random_state=0).fit(RNG.standard_normal((20, 4)))
+    (scatter,) = scatters(pl.poincare(model))
+    assert np.allclose(scatter.get_offsets(), model.embedding_)
+
+
+def test_categories_have_a_legend_and_numbers_a_colour_bar():
+    labels = np.array(["b", "a"])[(P[:, 0] > 0).astype(int)]
+    ax = pl.poincare(P, labels)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["a", "b"]
+    assert len(scatters(ax)) == 2
+    ax = pl.poincare(P, P[:, 0])
+    assert ax.get_legend() is None
+    assert len(ax.figure.axes) == 2
+    assert pl.poincare(P, labels, legend=False).get_legend() is None
+
+
+def test_many_categories_have_different_colours():
+    ax = pl.poincare(P, np.arange(50))
+    colours = {tuple(scatter.get_facecolor()[0]) for scatter in scatters(ax)}
+    assert len(colours) == 50
+
+
+def test_given_axes_are_used_and_files_written(tmp_path):
+    _, ax = plt.subplots()
+    path = tmp_path / "disk.png"
+    assert pl.poincare(P, ax=ax, title="disk", save=path) is ax
+    assert ax.get_title() == "disk"
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_show_is_called_only_when_asked(monkeypatch):
+    calls = []
+    monkeypatch.setattr(plt, "show", lambda: calls.append(1))
+    pl.poincare(P)
+    assert calls == []
+    pl.poincare(P, show=True)
+    assert calls == [1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: pl.poincare(P * 9), "inside the unit disk"),
+        (lambda: pl.poincare(np.zeros((5, 3))), "must have 2 columns.* Got 3"),
+        (lambda: pl.poincare(P, np.zeros(3)), "one label for each of the 50 rows"),
+        (lambda: pl.poincare(P, np.arange(50), palette=["red"]), "each of the 50 categories"),
+        (lambda: pl.poincare("disk"), "array of numbers"),
+    ],
+)
+def test_bad_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()
