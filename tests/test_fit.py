@@ -16,6 +16,10 @@ class Scripted:
 
     manifold = euclidean
     n_entries = 1
+    stochastic = False
+
+    def advance(self, p):
+        return False
 
     def __init__(self, values, monotone=True, interrupt_at=None, stall_at=None):
         self.values, self.monotone = values, monotone

@@ -18,6 +18,10 @@ class Pull:
     """-½ Σ stiffness d(x_i, target_i)² - ½ (log v - log 3)²: its maximum is at the targets."""
 
     n_entries = 10
+    stochastic = False
+
+    def advance(self, p):
+        return False
 
     def __init__(self, targets, manifold, stiffness=1.0):
         self.targets, self.manifold, self.stiffness = targets, manifold, stiffness

@@ -30,7 +30,7 @@ def seconds(function: Callable[[], object]) -> float:
 def peak_arrays(function: Callable[[], object], n: int) -> float:
     """Peak of torch's own allocations, in float64 N×N arrays."""
     with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
     ) as profile:
         function()
     balance = peak = 0

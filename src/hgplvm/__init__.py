@@ -17,9 +17,27 @@ from importlib.metadata import version
 from typing import Any
 
 from hgplvm import datasets, geometry, metrics
-from hgplvm.estimators import GPLVM, HGPLVM
+from hgplvm.estimators import (
+    GPLVM,
+    HGPLVM,
+    BayesianGPLVM,
+    BayesianHGPLVM,
+    SparseGPLVM,
+    SparseHGPLVM,
+)
 
-__all__ = ["GPLVM", "HGPLVM", "datasets", "geometry", "metrics", "pl"]
+__all__ = [
+    "GPLVM",
+    "HGPLVM",
+    "BayesianGPLVM",
+    "BayesianHGPLVM",
+    "SparseGPLVM",
+    "SparseHGPLVM",
+    "datasets",
+    "geometry",
+    "metrics",
+    "pl",
+]
 
 __version__ = version("hgplvm")
 

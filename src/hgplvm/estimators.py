@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from numbers import Real
+from operator import itemgetter
 from typing import Any, Literal, Self, TypeVar
 
 import numpy as np
@@ -17,13 +20,27 @@ from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm import init as starts
-from hgplvm.fit import FitState, fit
+from hgplvm.fit import FitResult, FitState, fit
 from hgplvm.geometry import Manifold, euclidean, lorentz
 from hgplvm.kernels import Exponential
-from hgplvm.objectives import ExactObjective, Parameters, inside
+from hgplvm.objectives import (
+    BayesianObjective,
+    CollapsedObjective,
+    ExactObjective,
+    Parameters,
+    SparseObjective,
+    inside,
+)
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
 
-__all__ = ["GPLVM", "HGPLVM"]
+__all__ = [
+    "GPLVM",
+    "HGPLVM",
+    "BayesianGPLVM",
+    "BayesianHGPLVM",
+    "SparseGPLVM",
+    "SparseHGPLVM",
+]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -34,10 +51,15 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
 # median distance between the latents of a principal component start, in units of the curvature
 START_DISTANCE = 1.5
+# standard deviation of q(x) at the start of a Bayesian fit
+START_STD = 0.1
+# the bound that is reported is a mean over this many draws of inducing points
+FINAL_DRAWS = 20
+QUADRATURES = ("unscented", "gauss-hermite", "monte-carlo")
 
 
-class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """What the exact models share; the subclasses name the manifold and document the rest."""
+class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
     # curvature gives the length scale a meaning of its own; in flat space it is the latents' unit
@@ -98,9 +120,7 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         # the paper's descent has an absolute step length, so it sees the data in their own units
         self._scale = 1.0 if self.optimizer == "rgd" else _root_mean_square(data)
         scaled = torch.from_numpy(data / self._scale).to(device, DTYPES[self.dtype])
-        objective = ExactObjective(
-            scaled, self._manifold, Exponential(), noise_floor=NOISE_FLOOR[self.dtype]
-        )
+        objective = self._make_objective(scaled, generator)
         result = fit(
             objective,
             self._start(scaled, generator),
@@ -111,10 +131,9 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             callback=self.callback,
             verbose=self.verbose,
         )
-
-        latents = self._posed(result.parameters.latents)
-        numbers = self._describe(objective, result.value, result.parameters)
-        self._set_latents(latents)
+        value = self._final_value(objective, result)
+        numbers = self._describe(objective, value, result.parameters)
+        self._set_latents(objective, result.parameters)
         self.log_likelihood_ = numbers["objective"]
         self.variance_ = numbers["variance"]
         self.noise_variance_ = numbers["noise_variance"]
@@ -204,6 +223,9 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         free = ("variance", "noise", "length_scale")[: 3 if learns_length_scale else 2]
         return Parameters(latents, logs, free)
 
+    def _make_objective(self, data: Tensor, generator: torch.Generator) -> Any:
+        raise NotImplementedError
+
     def _make_optimizer(self) -> Optimizer:
         if self.optimizer == "lbfgs":
             return LBFGS()
@@ -211,9 +233,7 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             return GradientDescent(self.learning_rate or GradientDescent.learning_rate)
         return Adam(self.learning_rate or Adam.learning_rate, horizon=self.max_iter)
 
-    def _describe(
-        self, objective: ExactObjective, value: float, parameters: Parameters
-    ) -> dict[str, float]:
+    def _describe(self, objective: Any, value: float, parameters: Parameters) -> dict[str, float]:
         """Value and parameters in units of the data: densities scale by s⁻¹, variances by s²."""
         return {
             "objective": value - objective.n_entries * math.log(self._scale),
@@ -222,20 +242,58 @@ class _ExactGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             "length_scale": parameters.positive("length_scale"),
         }
 
-    def _posed(self, latents: Tensor) -> Tensor:
-        """Fix the freedom that the likelihood leaves: centre, then turn to the canonical pose."""
-        if self.center == "none":
-            return latents
-        manifold = self._manifold
-        if self.center == "mean":
-            root = manifold.frechet_mean(latents)
-        else:
-            root = latents[int(self.center)]
-        centred = manifold.recenter(latents, root)
-        return manifold.rotate(centred, manifold.canonical_rotation(centred))
+    def _final_value(self, objective: Any, result: FitResult) -> float:  # noqa: ARG002
+        return result.value
 
-    def _set_latents(self, latents: Tensor) -> None:
+    def _set_latents(self, objective: Any, parameters: Parameters) -> None:  # noqa: ARG002
+        """Fix the freedom that the likelihood leaves: centre, then turn to the canonical pose."""
+        pose = Pose.of(self._manifold, parameters.latents, self.center)
+        self._set_points(pose.points(parameters.latents))
+
+    def _set_points(self, latents: Tensor) -> None:
         self.embedding_ = self._manifold.to_chart(latents).cpu().numpy()
+        if self._manifold is lorentz:
+            self.lorentz_ = latents.cpu().numpy()
+
+
+@dataclass(frozen=True)
+class Pose:
+    """An isometry: root to the origin, then a rotation about it. None leaves things alone."""
+
+    manifold: Manifold
+    root: Tensor | None
+    rotation: Tensor
+
+    @classmethod
+    def of(cls, manifold: Manifold, latents: Tensor, center: str | int) -> Pose:
+        """Find the canonical pose for the `center` parameter of a model."""
+        if center == "none":
+            q = manifold.to_frame(latents[:1], latents[:1]).shape[1]
+            return cls(manifold, None, torch.eye(q, dtype=latents.dtype, device=latents.device))
+        root = manifold.frechet_mean(latents) if center == "mean" else latents[int(center)]
+        return cls(manifold, root, manifold.canonical_rotation(manifold.recenter(latents, root)))
+
+    def points(self, x: Tensor) -> Tensor:
+        """Move points."""
+        if self.root is None:
+            return x
+        return self.manifold.rotate(self.manifold.recenter(x, self.root), self.rotation)
+
+    def deviations(self, x: Tensor, std: Tensor) -> Tensor:
+        """Standard deviations in the frames of the moved points.
+
+        Moving a frame turns it against the transported one, so a diagonal covariance becomes
+        ``R diag(s²) Rᵀ``; the square roots of its diagonal are returned.
+        """
+        moved = self.points(x)
+        tiny = 1e-4  # a step that is small against the curvature, and large against rounding
+        columns = []
+        for axis in torch.eye(std.shape[1], dtype=std.dtype, device=std.device):
+            step = self.manifold.exp_map(x, self.manifold.from_frame(x, tiny * axis.expand_as(std)))
+            log = self.manifold.log_map(moved, self.points(step))
+            columns.append(self.manifold.to_frame(moved, log) / tiny)
+        turn = torch.stack(columns, dim=-1)  # [n, Q, Q]
+        return (turn.square() * std.square().unsqueeze(1)).sum(-1).sqrt()
 
 
 def _root_mean_square(data: Array) -> float:
@@ -252,14 +310,187 @@ def _root_mean_square(data: Array) -> float:
     return scale
 
 
-Model = TypeVar("Model", bound=_ExactGPLVM)
+class _ExactGPLVM(_BaseGPLVM):
+    """The exact models."""
+
+    def _make_objective(self, data: Tensor, generator: torch.Generator) -> ExactObjective:  # noqa: ARG002
+        floor = NOISE_FLOOR[self.dtype]
+        return ExactObjective(data, self._manifold, Exponential(), noise_floor=floor)
+
+
+class _SparseGPLVM(_BaseGPLVM):
+    """The sparse models, and what the Bayesian ones share with them."""
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_inducing: int = 50,
+        inducing_update: int = 1,
+        chunk_size: int | Literal["auto"] = "auto",
+        length_scale: float | Literal["auto"] = "auto",
+        init: str | Array = "auto",
+        optimizer: str = "auto",
+        learning_rate: float | None = None,
+        max_iter: int = 300,
+        tol: float = 1e-5,
+        center: str | int = "mean",
+        device: str = "auto",
+        dtype: str = "float64",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[FitState], object] | None = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            length_scale=length_scale,
+            init=init,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            max_iter=max_iter,
+            tol=tol,
+            center=center,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.n_inducing = n_inducing
+        self.inducing_update = inducing_update
+        self.chunk_size = chunk_size
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("n_inducing", "inducing_update"):
+            check.check_number(self._name, name, getattr(self, name), low=1, integer=True)
+        check.check_number(
+            self._name, "chunk_size", self.chunk_size, low=1, integer=True, or_options=("auto",)
+        )
+
+    def _collapsed_options(self, data: Tensor, generator: torch.Generator) -> dict[str, Any]:
+        if self.n_inducing > data.shape[0]:
+            warnings.warn(
+                f"n_inducing={self.n_inducing} exceeds the {data.shape[0]} rows of the data, all of "
+                "which are now inducing points; the exact model is then as good and faster.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return {
+            "n_inducing": min(self.n_inducing, data.shape[0]),
+            "inducing_update": self.inducing_update,
+            "chunk_size": None if self.chunk_size == "auto" else self.chunk_size,
+            "generator": generator,
+            "noise_floor": NOISE_FLOOR[self.dtype],
+        }
+
+    def _make_objective(self, data: Tensor, generator: torch.Generator) -> CollapsedObjective:
+        options = self._collapsed_options(data, generator)
+        return SparseObjective(data, self._manifold, Exponential(), **options)
+
+    def _final_value(self, objective: CollapsedObjective, result: FitResult) -> float:
+        """Mean of the bound over fresh draws; the best of them becomes ``inducing_``."""
+        draws = []
+        for _ in range(FINAL_DRAWS):
+            objective.draw(result.parameters)
+            draws.append((objective.value(result.parameters), objective.inducing))
+        objective.inducing = max(draws, key=itemgetter(0))[1]
+        return sum(value for value, _ in draws) / len(draws)
+
+    def _set_latents(self, objective: CollapsedObjective, parameters: Parameters) -> None:
+        pose = Pose.of(self._manifold, parameters.latents, self.center)
+        self._set_points(pose.points(parameters.latents))
+        self.inducing_ = pose.points(objective.inducing).cpu().numpy()
+        if "std" in parameters.logs:
+            std = parameters.logs["std"].exp()
+            self.posterior_std_ = pose.deviations(parameters.latents, std).cpu().numpy()
+
+
+class _BayesianGPLVM(_SparseGPLVM):
+    """The Bayesian models."""
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        quadrature: str = "unscented",
+        n_samples: int = 5,
+        prior_scale: float = 1.0,
+        kl: str = "exact",
+        n_inducing: int = 50,
+        inducing_update: int = 1,
+        chunk_size: int | Literal["auto"] = "auto",
+        length_scale: float | Literal["auto"] = "auto",
+        init: str | Array = "auto",
+        optimizer: str = "auto",
+        learning_rate: float | None = None,
+        max_iter: int = 300,
+        tol: float = 1e-5,
+        center: str | int = "mean",
+        device: str = "auto",
+        dtype: str = "float64",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[FitState], object] | None = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_inducing=n_inducing,
+            inducing_update=inducing_update,
+            chunk_size=chunk_size,
+            length_scale=length_scale,
+            init=init,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            max_iter=max_iter,
+            tol=tol,
+            center=center,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.quadrature = quadrature
+        self.n_samples = n_samples
+        self.prior_scale = prior_scale
+        self.kl = kl
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check.check_option(self._name, "quadrature", self.quadrature, QUADRATURES)
+        check.check_number(self._name, "n_samples", self.n_samples, low=1, integer=True)
+        check.check_number(self._name, "prior_scale", self.prior_scale, low=0, closed=False)
+        check.check_option(self._name, "kl", self.kl, ("exact", "paper"))
+
+    def _make_objective(self, data: Tensor, generator: torch.Generator) -> CollapsedObjective:
+        return BayesianObjective(
+            data,
+            self._manifold,
+            Exponential(),
+            n_components=self.n_components,
+            quadrature=self.quadrature,
+            n_samples=self.n_samples,
+            prior_scale=float(self.prior_scale),
+            kl=self.kl,
+            warmup=self.max_iter // 3,
+            **self._collapsed_options(data, generator),
+        )
+
+    def _start(self, data: Tensor, generator: torch.Generator) -> Parameters:
+        points = super()._start(data, generator)
+        std = data.new_full((data.shape[0], self.n_components), math.log(START_STD))
+        return Parameters(points.latents, {**points.logs, "std": std}, (*points.free, "std"))
+
+
+Model = TypeVar("Model", bound=_BaseGPLVM)
 
 _PARAMETERS = """\
     Parameters
     ----------
     n_components : int, default=2
         Dimensions of the latent space.
-    length_scale : float or "auto", default="auto"
+{more}    length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
     init : {{"auto", "pca", "random"}} or array of shape (n_samples, n_components), default="auto"
         Where the latents start: principal components ("pca", also what "auto" takes), the paper's
@@ -273,8 +504,8 @@ _PARAMETERS = """\
     max_iter : int, default=300
         Most steps to make. "adam" makes them all: its step length falls to 0 over them.
     tol : float, default=1e-5
-        "lbfgs" and "rgd" stop when the log likelihood rises by less than this, a data entry and
-        step, over ten steps.
+        "lbfgs" and "rgd" stop when the objective rises by less than this, a data entry and step,
+        over ten steps; not where it is a bound that changes with the inducing points.
     center : {{"mean", "none"}} or int, default="mean"
         What goes to the origin after the fit: the Fréchet mean, or this row. The embedding is then
         turned to a canonical pose, so that runs compare. "none" leaves it as the fit ended.
@@ -294,7 +525,7 @@ _PARAMETERS = """\
     embedding_ : array of shape (n_samples, n_components)
         Latents in {chart} coordinates.{extra}
     log_likelihood_ : float
-        Log marginal likelihood of the centred data.
+        {likelihood}
     variance_, noise_variance_, length_scale_ : float
         σ and β⁻¹ in units of the data, and κ.
     history_ : dict of str to array
@@ -311,8 +542,65 @@ _PARAMETERS = """\
 """
 
 
-def _documented(**words: str) -> Callable[[type[Model]], type[Model]]:
+_SPARSE = """\
+    n_inducing : int, default=50
+        Inducing points. With more than there are rows, all rows are taken, with a warning.
+    inducing_update : int, default=1
+        Steps between two draws of the inducing points, which are rows of the latents. Points that
+        stay for long pull the latents onto themselves.
+    chunk_size : int or "auto", default="auto"
+        Rows that are worked on at a time. Memory beyond data and latents grows with it times
+        `n_inducing`.
+"""
+
+_BAYESIAN = """\
+    quadrature : {{"unscented", "gauss-hermite", "monte-carlo"}}, default="unscented"
+        Expectations over q(x): 2Q + 1 sigma points, a grid of 3^Q points, or `n_samples` random
+        draws that change with the inducing points.
+    n_samples : int, default=5
+        Draws a row for "monte-carlo".
+    prior_scale : float, default=1.0
+        Scale of the prior, a wrapped normal at the origin.
+    kl : {{"exact", "paper"}}, default="exact"
+        The divergence from the prior, or the paper's, which does not see where the means are.
+"""
+
+
+_FLAT = {
+    "unit": "latent coordinates",
+    "auto": "It only sets their unit,\n        so it is not learnt.",
+    "chart": "Euclidean",
+}
+_CURVED = {
+    "unit": "curvature radius",
+    "auto": '"auto" learns it\n        with the other parameters.',
+    "chart": "Poincaré ball",
+}
+_LORENTZ = """
+    lorentz_ : array of shape (n_samples, n_components + 1)
+        Latents on the Lorentz model."""
+_INDUCING = """
+    inducing_ : array of shape (n_inducing, {width})
+        Inducing points{model}: the draw with the highest bound of those at the end."""
+_DEVIATIONS = """
+    posterior_std_ : array of shape (n_samples, n_components)
+        Standard deviations of q(x) in the transported frame at each latent."""
+_EXACT = "Log marginal likelihood of the centred data."
+_BOUND = "Lower bound of the log marginal likelihood, a mean over draws of the inducing points."
+
+
+def _documented(*, flat: bool, more: str = "", bayesian: bool = False) -> Callable[..., Any]:
     """Fill the parameters that the models share into a class's docstring."""
+    extra = "" if flat else _LORENTZ
+    if more:
+        width = "n_components" if flat else "n_components + 1"
+        extra += _INDUCING.format(width=width, model="" if flat else " on the Lorentz model")
+    words = {
+        **(_FLAT if flat else _CURVED),
+        "more": (more + (_BAYESIAN if bayesian else "")).format(),
+        "extra": extra + (_DEVIATIONS if bayesian else ""),
+        "likelihood": _BOUND if more else _EXACT,
+    }
 
     def fill(cls: type[Model]) -> type[Model]:
         if cls.__doc__ is not None:  # python -OO drops docstrings
@@ -322,14 +610,7 @@ def _documented(**words: str) -> Callable[[type[Model]], type[Model]]:
     return fill
 
 
-@_documented(
-    unit="curvature radius",
-    auto='"auto" learns it with the other parameters.',
-    chart="Poincaré ball",
-    extra="""
-    lorentz_ : array of shape (n_samples, n_components + 1)
-        Latents on the Lorentz model.""",
-)
+@_documented(flat=False)
 class HGPLVM(_ExactGPLVM):
     """Exact hyperboloid GP-LVM: an embedding into hyperbolic space.
 
@@ -357,17 +638,55 @@ class HGPLVM(_ExactGPLVM):
     _manifold = lorentz
     _learns_length_scale = True
 
-    def _set_latents(self, latents: Tensor) -> None:
-        super()._set_latents(latents)
-        self.lorentz_ = latents.cpu().numpy()
+
+@_documented(flat=False, more=_SPARSE)
+class SparseHGPLVM(_SparseGPLVM):
+    """Sparse hyperboloid GP-LVM: inducing points, and a cost of O(NM²) a step.
+
+    The latents maximise a lower bound of the marginal likelihood that sees the rows through M
+    inducing points. These are drawn from the latents anew every few steps, so that the fit climbs
+    the bound's average over draws.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> from hgplvm import SparseHGPLVM
+    >>> from hgplvm.datasets import make_binary_tree
+    >>> tree = make_binary_tree(depth=3, random_state=0)
+    >>> model = SparseHGPLVM(n_inducing=20, max_iter=50, random_state=0).fit(tree.data)
+    >>> model.inducing_.shape
+    (20, 3)
+    """
+
+    _manifold = lorentz
+    _learns_length_scale = True
 
 
-@_documented(
-    unit="latent coordinates",
-    auto="It only sets their unit, so it is not learnt.",
-    chart="Euclidean",
-    extra="",
-)
+@_documented(flat=False, more=_SPARSE, bayesian=True)
+class BayesianHGPLVM(_BayesianGPLVM):
+    """Bayesian hyperboloid GP-LVM: each latent is a distribution.
+
+    ``q(x_i)`` is a wrapped normal with its own mean and standard deviations; the fit maximises the
+    evidence lower bound. For the first third of the steps the deviations stay as they are.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> from hgplvm import BayesianHGPLVM
+    >>> from hgplvm.datasets import make_binary_tree
+    >>> tree = make_binary_tree(depth=3, random_state=0)
+    >>> model = BayesianHGPLVM(n_inducing=20, max_iter=50, random_state=0).fit(tree.data)
+    >>> model.posterior_std_.shape
+    (140, 2)
+    """
+
+    _manifold = lorentz
+    _learns_length_scale = True
+
+
+@_documented(flat=True)
 class GPLVM(_ExactGPLVM):
     """Exact GP-LVM in flat space, the baseline of :class:`HGPLVM`.
 
@@ -382,6 +701,28 @@ class GPLVM(_ExactGPLVM):
     >>> tree = make_binary_tree(depth=3, random_state=0)
     >>> GPLVM(random_state=0).fit_transform(tree.data).shape
     (140, 2)
+    """
+
+    _manifold = euclidean
+    _learns_length_scale = False
+
+
+@_documented(flat=True, more=_SPARSE)
+class SparseGPLVM(_SparseGPLVM):
+    """Sparse GP-LVM in flat space, the baseline of :class:`SparseHGPLVM`.
+
+    {parameters}
+    """
+
+    _manifold = euclidean
+    _learns_length_scale = False
+
+
+@_documented(flat=True, more=_SPARSE, bayesian=True)
+class BayesianGPLVM(_BayesianGPLVM):
+    """Bayesian GP-LVM in flat space, the baseline of :class:`BayesianHGPLVM`.
+
+    {parameters}
     """
 
     _manifold = euclidean

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -89,8 +90,10 @@ def fit(
     -------
     FitResult
         The best state that was seen, never worse than the start: also after Ctrl-C, with a warning.
+        Values under different draws do not compare: a stochastic objective returns its last state,
+        and its history holds means over the last ten draws.
     """
-    log = _Log(describe or _plain)
+    log = _Log(describe or _plain, average=objective.stochastic)
     here = objective.evaluate(parameters)
     log.add(parameters, here, step_size=0.0)
     best, best_value = parameters, here.value
@@ -101,7 +104,7 @@ def fit(
         while log.n_iter < max_iter:
             step = optimizer.step(objective, parameters, here)
             parameters, here = step.parameters, step.evaluation
-            if here.value > best_value:
+            if objective.stochastic or here.value > best_value:
                 best, best_value = parameters, here.value
             state = log.add(parameters, here, step_size=step.size)
             bar.set_postfix_str(f"objective {state.objective:.6g}", refresh=False)
@@ -112,7 +115,11 @@ def fit(
             if step.stalled is not None:
                 reason = f"stopped after {log.n_iter} steps: {step.stalled}"
                 break
-            if optimizer.monotone and log.settled(tol * objective.n_entries):
+            if (
+                optimizer.monotone
+                and not objective.stochastic
+                and log.settled(tol * objective.n_entries)
+            ):
                 reason = f"converged after {log.n_iter} steps: the objective rises less than tol"
                 break
     except KeyboardInterrupt:
@@ -134,8 +141,11 @@ def _plain(value: float, parameters: Parameters) -> dict[str, float]:  # noqa: A
 class _Log:
     """Columns of numbers, one row a step; row 0 is the start."""
 
-    def __init__(self, describe: Callable[[float, Parameters], dict[str, float]]) -> None:
+    def __init__(
+        self, describe: Callable[[float, Parameters], dict[str, float]], *, average: bool
+    ) -> None:
         self._describe = describe
+        self._recent: deque[float] = deque(maxlen=WINDOW if average else 1)
         self._started = time.perf_counter()
         self._rows: list[dict[str, float]] = []
         self._best: list[float] = []
@@ -145,8 +155,9 @@ class _Log:
         return len(self._rows) - 1
 
     def add(self, parameters: Parameters, here: Evaluation, *, step_size: float) -> FitState:
+        self._recent.append(here.value)
         numbers = {
-            **self._describe(here.value, parameters),
+            **self._describe(sum(self._recent) / len(self._recent), parameters),
             "seconds": time.perf_counter() - self._started,
             "gradient_norm": torch.linalg.vector_norm(here.gradient).item(),
             "step_size": step_size,

@@ -6,9 +6,12 @@ import torch
 from torch import Tensor
 
 from hgplvm.geometry import Manifold
-from hgplvm.objectives import inside
+from hgplvm.objectives import Parameters, inside
+from hgplvm.objectives.parameters import LATENT_RADIUS
+from hgplvm.objectives.stress import StressObjective
+from hgplvm.optim import LBFGS
 
-__all__ = ["pca_start", "random_start", "scaled", "variogram"]
+__all__ = ["mds_start", "pca_start", "random_start", "scaled", "variogram"]
 
 # the paper draws its start from U(-1e-3, 1e-3)
 RANDOM_WIDTH = 1e-3
@@ -92,3 +95,78 @@ def variogram(
     noise = min(max(noise, 0.01 * mean), 0.95 * mean)
     variance = (mean - noise) / max(rise.mean().item(), 1e-12)
     return max(variance, 1e-6), max(noise, 1e-6)
+
+
+def mds_start(
+    data: Tensor,
+    n_components: int,
+    manifold: Manifold,
+    *,
+    median_distance: float,
+    generator: torch.Generator,
+    max_iter: int = 200,
+) -> Tensor:
+    """Metric embedding of the distances that the model itself implies.
+
+    The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - exp(-d_ij/κ)) + β⁻¹``: to first order, latent
+    distance is proportional to the *squared* data distance, less a nugget. These targets, scaled to
+    the median asked for, are embedded by minimising the stress with weights ``1/t``. Memory and
+    time grow with N².
+    """
+    targets = _squared_distances(data)
+    n = targets.shape[0]
+    off = ~torch.eye(n, dtype=torch.bool, device=data.device)
+    nearest = targets.masked_fill(~off, torch.inf).amin(1)
+    targets = (targets - nearest.median()).clamp_min(0.0).masked_fill_(~off, 0.0)
+    middle = targets[off].median() if n > 2 else targets.max()
+    if not middle > 0:
+        middle = targets.max()
+    if not middle > 0:  # all rows are the same
+        return pca_start(
+            data,
+            n_components,
+            manifold,
+            median_distance=median_distance,
+            generator=generator,
+        )
+    targets = targets * (median_distance / middle)
+    weights = 1.0 / targets.clamp_min(0.1 * targets.mean().item())
+    weights.fill_diagonal_(0.0)
+    # ends of a line search far out say nothing: targets beyond the latents' reach are cut
+    targets.clamp_max_(2.0 * LATENT_RADIUS[data.dtype])
+
+    begin = _classical(targets, n_components, manifold, generator)
+    objective = StressObjective(targets, weights, manifold)
+    optimizer = LBFGS()
+    parameters = Parameters(begin, {}, ())
+    here = objective.evaluate(parameters)
+    for _ in range(max_iter):
+        step = optimizer.step(objective, parameters, here)
+        done = step.stalled is not None or step.evaluation.value - here.value < -1e-4 * here.value
+        parameters, here = step.parameters, step.evaluation
+        if done:
+            break
+    return parameters.latents
+
+
+def _squared_distances(data: Tensor) -> Tensor:
+    """All squared distances [n, n], exactly symmetric and 0 on the diagonal."""
+    norms = data.square().sum(1)
+    squared = norms[:, None] + norms[None, :] - 2.0 * (data @ data.mT)
+    squared = 0.5 * (squared + squared.mT)
+    return squared.clamp_min_(0.0).fill_diagonal_(0.0)
+
+
+def _classical(
+    targets: Tensor, n_components: int, manifold: Manifold, generator: torch.Generator
+) -> Tensor:
+    """Classical scaling of the targets as tangent vectors, with a little noise."""
+    squared = targets.square()
+    centred = squared - squared.mean(0) - squared.mean(1, keepdim=True) + squared.mean()
+    values, vectors = torch.linalg.eigh(-0.5 * centred)
+    values, vectors = values.flip(0)[:n_components], vectors.flip(1)[:, :n_components]
+    tangents = vectors * values.clamp_min(0.0).sqrt()
+    noise = torch.randn(tangents.shape, generator=generator, dtype=torch.float64).to(tangents)
+    tangents = tangents + 1e-3 * tangents.std().clamp_min(1e-6) * noise
+    # half way in: the stress pushes out, which is easier than to pull through
+    return inside(manifold, manifold.from_tangent(0.5 * tangents))

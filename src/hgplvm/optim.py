@@ -58,6 +58,11 @@ def _evaluate(objective: Objective, parameters: Parameters) -> Evaluation | None
     return evaluation if evaluation.finite else None
 
 
+def _begin(objective: Objective, parameters: Parameters, here: Evaluation) -> Evaluation:
+    """Begin a step that compares values: all of them under the same draw."""
+    return objective.evaluate(parameters) if objective.advance(parameters) else here
+
+
 def _row_norms(vector: Tensor, parameters: Parameters) -> tuple[Tensor, int]:
     """Norms of the latents' rows in a flat vector, and where the rest begins."""
     n_free = sum(parameters.logs[name].numel() for name in parameters.free)
@@ -81,6 +86,7 @@ class GradientDescent:
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
         """One step of length `learning_rate` times the clipped gradient."""
+        here = _begin(objective, parameters, here)
         norms, n_frame = _row_norms(here.gradient, parameters)
         rows = here.gradient[:n_frame].reshape(norms.numel(), -1) / norms.clamp_min(1.0)[:, None]
         logs = torch.cat([parameters.logs[name].reshape(-1) for name in parameters.free])
@@ -141,6 +147,7 @@ class Adam:
             move = rate * direction
             move[n_frame:] *= self.log_boost
             candidate = parameters.moved(objective.manifold, move)
+            objective.advance(candidate)  # the next step sees the next draw: one evaluation a step
             evaluation = _evaluate(objective, candidate)
             if evaluation is not None:
                 return Step(candidate, evaluation, rate)
@@ -173,6 +180,10 @@ class LBFGS:
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
         """One quasi-Newton step."""
+        here = _begin(objective, parameters, here)
+        return self._step(objective, parameters, here)
+
+    def _step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
         direction = self._direction(here.gradient)
         slope = torch.dot(direction, here.gradient).item()
         if not slope > 0:
@@ -191,7 +202,7 @@ class LBFGS:
         if found is None:
             if self._pairs:  # the memory misled: once more along the gradient
                 self._pairs.clear()
-                return self.step(objective, parameters, here)
+                return self._step(objective, parameters, here)
             return Step(parameters, here, 0.0, "no step increases the objective")
         step = found.step * direction
         carried_step = parameters.transported(objective.manifold, step, found.parameters)

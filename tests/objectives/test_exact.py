@@ -171,7 +171,7 @@ def test_peak_memory_is_a_few_square_arrays(manifold, normal):
     objective = ExactObjective(normal(n, 5), manifold, Exponential())
     p = parameters(manifold.from_tangent(normal(n, 2)))
     with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True
+        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
     ) as profile:
         objective.evaluate(p)
     balance = peak = 0

@@ -13,6 +13,7 @@ from torch import Tensor
 from hgplvm.geometry.lorentz import canonical_axes
 
 __all__ = [
+    "ambient_covector",
     "ambient_dim",
     "canonical_rotation",
     "direction_sums",
@@ -24,6 +25,7 @@ __all__ = [
     "from_frame",
     "from_tangent",
     "log_map",
+    "log_stretch",
     "max_radius",
     "origin",
     "pair_features",
@@ -36,6 +38,7 @@ __all__ = [
     "rotate",
     "sinh_from_chord",
     "squared_chord",
+    "squared_radius",
     "to_chart",
     "to_frame",
 ]
@@ -111,6 +114,21 @@ def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
 def direction_sums(x: Tensor, y: Tensor, weights: Tensor, squared: Tensor) -> Tensor:  # noqa: ARG001
     """``Σ_j w_ij (y_j - x_i)``: [n, Q]."""
     return weights @ y - weights.sum(-1, keepdim=True) * x
+
+
+def squared_radius(x: Tensor) -> Tensor:
+    """``‖x‖²``."""
+    return x.square().sum(-1)
+
+
+def log_stretch(square: Tensor) -> Tensor:
+    """Flat space does not stretch: 0."""
+    return torch.zeros_like(square)
+
+
+def ambient_covector(x: Tensor, coordinates: Tensor) -> Tensor:  # noqa: ARG001
+    """Gradient itself."""
+    return coordinates
 
 
 def project_tangent(x: Tensor, v: Tensor) -> Tensor:  # noqa: ARG001

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "ambient_covector",
     "ambient_dim",
     "boost_to_origin",
     "canonical_rotation",
@@ -31,6 +32,7 @@ __all__ = [
     "from_tangent",
     "inner",
     "log_map",
+    "log_stretch",
     "max_radius",
     "origin",
     "pair_features",
@@ -43,6 +45,7 @@ __all__ = [
     "rotate",
     "sinh_from_chord",
     "squared_chord",
+    "squared_radius",
     "to_chart",
     "to_frame",
 ]
@@ -221,6 +224,14 @@ def direction_sums(x: Tensor, y: Tensor, weights: Tensor, squared: Tensor) -> Te
     return products[..., 1:] - (products[..., :1] + cosh_sums) * ball
 
 
+def ambient_covector(x: Tensor, coordinates: Tensor) -> Tensor:
+    """Derivative with respect to ambient coordinates of a function with this frame gradient.
+
+    ``J t`` for the tangent vector t: what automatic differentiation passes on.
+    """
+    return _covector(from_frame(x, coordinates))
+
+
 def _covector(v: Tensor) -> Tensor:
     """Lower the index: J v."""
     return torch.cat([-v[..., :1], v[..., 1:]], dim=-1)
@@ -265,6 +276,32 @@ class _PairwiseDistance(torch.autograd.Function):
         grad_x = weight @ y - weight_c.sum(-1).unsqueeze(-1) * x
         grad_y = weight.mT @ x - weight_c.sum(-2).unsqueeze(-1) * y
         return -_covector(grad_x), -_covector(grad_y)
+
+
+def squared_radius(x: Tensor) -> Tensor:
+    """``d(o, x)²``, smooth at the origin."""
+    square = x[..., 1:].square().sum(-1)  # sinh² r
+    small = square < 1e-4
+    safe = torch.where(small, 1.0, square)
+    root = torch.sqrt(safe)
+    radius = torch.log(root + torch.sqrt(1.0 + safe))
+    # asinh(√y)² = y - y²/3 + 8y³/45 - 4y⁴/35 + …
+    series = square * (1.0 - square * (1.0 / 3.0 - square * (8.0 / 45.0 - square * (4.0 / 35.0))))
+    return torch.where(small, series, radius.square())
+
+
+def log_stretch(square: Tensor) -> Tensor:
+    """``log(sinh r/r)`` from r²: how much the exponential map stretches across the ray.
+
+    ``r + log1p(-e^{-2r}) - log 2r``, and ``r²/6 - r⁴/180 + r⁶/2835`` near 0.
+    """
+    small = square < 1e-2
+    radius = torch.sqrt(torch.where(small, 1.0, square))
+    large = radius + torch.log1p(-torch.exp(-2.0 * radius)) - torch.log(2.0 * radius)
+    series = square * (
+        1.0 / 6.0 - square * (1.0 / 180.0 - square * (1.0 / 2835.0 - square / 37800.0))
+    )
+    return torch.where(small, series, large)
 
 
 # --- tangent vectors ------------------------------------------------------------------------

@@ -52,6 +52,15 @@ class Manifold(Protocol):
     def pairwise_distance(self, x: Tensor, y: Tensor | None = None, /) -> Tensor:
         """All distances between two sets of rows."""
 
+    def squared_radius(self, x: Tensor, /) -> Tensor:
+        """Squared distance from the origin, smooth there."""
+
+    def log_stretch(self, square: Tensor, /) -> Tensor:
+        """How much the exponential map stretches volume across a ray, from the squared length."""
+
+    def ambient_covector(self, x: Tensor, coordinates: Tensor, /) -> Tensor:
+        """Frame gradient as a derivative with respect to ambient coordinates."""
+
     def project_tangent(self, x: Tensor, v: Tensor, /) -> Tensor:
         """Project to the tangent space at x."""
 

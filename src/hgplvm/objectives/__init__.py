@@ -1,10 +1,22 @@
 """Objectives of the models, each a value and its closed-form gradient.
 
-``exact`` is the log marginal likelihood of the paper's hGP-LVM. An objective knows its data, a
-manifold and a kernel; it takes :class:`Parameters` and returns an :class:`Evaluation`.
+``exact`` is the log marginal likelihood of the paper's hGP-LVM, ``bound`` the collapsed bound for
+given Ψ statistics, and ``collapsed`` computes them for the sparse and the Bayesian model. An
+objective knows its data, a manifold and a kernel; it takes :class:`Parameters` and returns an
+:class:`Evaluation`.
 """
 
+from hgplvm.objectives.collapsed import BayesianObjective, CollapsedObjective, SparseObjective
 from hgplvm.objectives.exact import ExactObjective
 from hgplvm.objectives.parameters import Evaluation, Objective, Parameters, inside
 
-__all__ = ["Evaluation", "ExactObjective", "Objective", "Parameters", "inside"]
+__all__ = [
+    "BayesianObjective",
+    "CollapsedObjective",
+    "Evaluation",
+    "ExactObjective",
+    "Objective",
+    "Parameters",
+    "SparseObjective",
+    "inside",
+]

@@ -51,6 +51,12 @@ class ExactObjective:
         self._memory = data.new_empty(0)  # K: fresh pages at every evaluation would cost more
         self.tile = (256, 1024) if data.device.type == "cpu" else (8192, 8192)
 
+    stochastic = False
+
+    def advance(self, parameters: Parameters) -> bool:  # noqa: ARG002
+        """Nothing is drawn."""
+        return False
+
     def noise_variance(self, parameters: Parameters) -> float:
         """``β⁻¹``."""
         return self.noise_floor + parameters.positive("noise")

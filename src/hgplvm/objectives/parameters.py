@@ -30,7 +30,7 @@ class Parameters:
         Points of the manifold.
     logs : dict of str to Tensor
         Logarithms of positive parameters: ``variance`` (σ), ``noise`` (β⁻¹ above its floor),
-        ``length_scale`` (κ).
+        ``length_scale`` (κ), and ``std`` (the Bayesian model's [n, Q] deviations).
     free : tuple of str
         The names in `logs` that the fit may change.
     """
@@ -92,6 +92,10 @@ class Objective(Protocol):
 
     manifold: Manifold
     n_entries: int  # N·D, the scale of the value
+    stochastic: bool  # whether the value depends on random draws that change between steps
+
+    def advance(self, parameters: Parameters, /) -> bool:
+        """Begin a step: draw anew where it is time, and say whether the value has changed by it."""
 
     def value(self, parameters: Parameters, /) -> float:
         """Value alone."""

@@ -1,0 +1,146 @@
+"""The wrapped normal distribution on hyperbolic (or flat) space, with diagonal covariance.
+
+``x = Exp_μ(u)``, ``u = PT_{o→μ}(0, v)``, ``v = s∘ζ``, ``ζ ~ N(0, I)``: v holds the coordinates of
+``Log_μ(x)`` in the transported frame at μ. Means are points [..., Q+1], standard deviations s are
+[..., Q]. In flat space it is the normal distribution.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hgplvm.geometry.manifold import Manifold
+
+__all__ = [
+    "entropy",
+    "gauss_hermite",
+    "kl_to_prior",
+    "log_prob",
+    "monte_carlo",
+    "place",
+    "sample",
+    "unscented",
+]
+
+LOG_2PI = math.log(2.0 * math.pi)
+
+
+def place(manifold: Manifold, mean: Tensor, std: Tensor, zeta: Tensor) -> Tensor:
+    """Points ``Exp_μ(PT(s∘ζ))`` for standard coordinates ζ [..., Q]; everything broadcasts."""
+    v = std * zeta
+    mean = mean.expand(*v.shape[:-1], mean.shape[-1])
+    return manifold.exp_map(mean, manifold.from_frame(mean, v))
+
+
+def sample(
+    manifold: Manifold, mean: Tensor, std: Tensor, n: int, *, generator: torch.Generator
+) -> Tensor:
+    """Draw n points for each mean: [n, ..., Q+1]."""
+    zeta = torch.randn(n, *std.shape, generator=generator, dtype=torch.float64)
+    return place(manifold, mean, std, zeta.to(std))
+
+
+def log_prob(manifold: Manifold, x: Tensor, mean: Tensor, std: Tensor) -> Tensor:
+    """``log N(v | 0, diag s²) - (Q-1) log(sinh‖v‖/‖v‖)``.
+
+    The second term is the volume that the exponential map stretches; flat space has none. (The
+    paper prints its inverse.)
+    """
+    v = manifold.to_frame(mean, manifold.log_map(mean, x))
+    q = v.shape[-1]
+    quadratic = (v / std).square().sum(-1) + 2.0 * std.log().sum(-1) + q * LOG_2PI
+    return -0.5 * quadratic - (q - 1) * manifold.log_stretch(v.square().sum(-1))
+
+
+def entropy(manifold: Manifold, std: Tensor, *, order: int = 15) -> Tensor:
+    """``Σ log s + Q/2 log 2πe + (Q-1) E log(sinh‖v‖/‖v‖)``; the mean does not matter.
+
+    A formula for Q = 1 and for flat space; otherwise the expectation is a Gauss-Hermite sum.
+    """
+    q = std.shape[-1]
+    zeta, weights = gauss_hermite(q, order, like=std)
+    radius = (std.unsqueeze(-2) * zeta).square().sum(-1)  # [..., H]
+    stretch = (manifold.log_stretch(radius) * weights).sum(-1)
+    return std.log().sum(-1) + 0.5 * q * (LOG_2PI + 1.0) + (q - 1) * stretch
+
+
+def kl_to_prior(
+    manifold: Manifold, mean: Tensor, std: Tensor, prior_scale: float, *, order: int = 15
+) -> Tensor:
+    """KL divergence to the wrapped normal at the origin with scale τ, by Gauss-Hermite nodes."""
+    zeta, weights = gauss_hermite(std.shape[-1], order, like=std)
+    nodes = place(manifold, mean.unsqueeze(-2), std.unsqueeze(-2), zeta)  # [..., H, Q+1]
+    return kl_from_nodes(manifold, nodes, std, zeta, weights, prior_scale)
+
+
+def kl_from_nodes(
+    manifold: Manifold,
+    nodes: Tensor,
+    std: Tensor,
+    zeta: Tensor,
+    weights: Tensor,
+    prior_scale: float,
+) -> Tensor:
+    """KL divergence from placed nodes [..., H, Q+1], averaged with their weights [H].
+
+    ``KL = Q log τ - Σ log s - Q/2 + E[r²]/2τ² + (Q-1) E[log(sinh r/r) - log(sinh‖v‖/‖v‖)]`` with
+    ``r = d(o, x)``: the prior is evaluated where x is, so the value grows with the mean's radius.
+    """
+    q = std.shape[-1]
+    squares = manifold.squared_radius(nodes)  # r², [..., H]
+    lengths = (std.unsqueeze(-2) * zeta).square().sum(-1)  # ‖v‖²
+    stretch = manifold.log_stretch(squares) - manifold.log_stretch(lengths)
+    mean = ((squares / (2.0 * prior_scale**2) + (q - 1) * stretch) * weights).sum(-1)
+    return mean - std.log().sum(-1) + q * (math.log(prior_scale) - 0.5)
+
+
+def kl_of_the_paper(std: Tensor, prior_scale: float) -> Tensor:
+    """The KL divergence as the paper evaluates it: the prior at v instead of at x.
+
+    ``KL = Q log τ - Σ log s - Q/2 + Σ s²/2τ²``: blind to the mean.
+    """
+    q = std.shape[-1]
+    spread = std.square().sum(-1) / (2.0 * prior_scale**2)
+    return spread - std.log().sum(-1) + q * (math.log(prior_scale) - 0.5)
+
+
+# --- nodes and weights for expectations over ζ ~ N(0, I) ----------------------------------------
+
+
+def unscented(n_components: int, *, like: Tensor) -> tuple[Tensor, Tensor]:
+    """2Q + 1 points [H, Q] and weights [H] that match the first three moments of N(0, I).
+
+    The origin and ``±√(Q+λ)`` on each axis, with ``λ = max(3 - Q, 1)``: positive weights for every
+    Q, and the fourth moments along the axes as well for Q = 1 and 2.
+    """
+    q = n_components
+    spread = q + max(3 - q, 1)
+    axes = math.sqrt(spread) * torch.eye(q, dtype=torch.float64)
+    zeta = torch.cat([torch.zeros(1, q, dtype=torch.float64), axes, -axes])
+    weights = torch.full((2 * q + 1,), 0.5 / spread, dtype=torch.float64)
+    weights[0] = 1.0 - q / spread
+    return zeta.to(like), weights.to(like)
+
+
+def gauss_hermite(n_components: int, order: int, *, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Tensor product of Gauss-Hermite rules: order^Q points [H, Q] and weights [H]."""
+    points, masses = np.polynomial.hermite_e.hermegauss(order)
+    line = torch.from_numpy(points)
+    mass = torch.from_numpy(masses / masses.sum())
+    grids = torch.meshgrid(*([line] * n_components), indexing="ij")
+    mass_grids = torch.meshgrid(*([mass] * n_components), indexing="ij")
+    zeta = torch.stack([grid.reshape(-1) for grid in grids], dim=-1)
+    weights = torch.stack([grid.reshape(-1) for grid in mass_grids]).prod(0)
+    return zeta.to(like), weights.to(like)
+
+
+def monte_carlo(
+    shape: tuple[int, ...], *, like: Tensor, generator: torch.Generator
+) -> tuple[Tensor, Tensor]:
+    """Independent draws ζ [..., H, Q] with equal weights [H]."""
+    zeta = torch.randn(*shape, generator=generator, dtype=torch.float64)
+    return zeta.to(like), torch.full((shape[-2],), 1.0 / shape[-2]).to(like)
