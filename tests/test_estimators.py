@@ -263,11 +263,11 @@ def test_bad_data(model_class, data, message):
         ({"length_scale": -1.0}, "'length_scale' .* Got -1.0 instead"),
         ({"length_scale": np.nan}, "'length_scale' .* Got nan instead"),
         ({"length_scale": "long"}, "'length_scale' .* Got 'long' instead"),
-        ({"init": "tsne"}, "'init' .* one of 'auto', 'pca', 'random'. Got 'tsne' instead"),
+        ({"init": "tsne"}, "'init' .* one of 'auto', 'mds', 'pca', 'random'. Got 'tsne' instead"),
         ({"init": None}, "'init' .* Got None instead"),
         ({"init": np.zeros((4, 2))}, r"'init' .* shape .* = \(8, 2\).* \(4, 2\) instead"),
         ({"init": np.full((8, 2), np.nan)}, "'init' .* must be finite"),
-        ({"init": [["a", "b"]] * 8}, "'init' .* array of numbers"),
+        ({"init": [["a", "b"]] * 8}, "'init' .* array of real numbers"),
         ({"optimizer": "sgd"}, "'optimizer' .* Got 'sgd' instead"),
         ({"learning_rate": 0.0}, "'learning_rate' .* Got 0.0 instead"),
         ({"max_iter": 0}, "'max_iter' .* Got 0 instead"),
@@ -290,7 +290,7 @@ def test_a_start_outside_the_ball():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there():
-    with pytest.raises(ValueError, match=r"'device' .* torch sees no GPU\. Got 'cuda'"):
+    with pytest.raises(ValueError, match=r"'device' .* on this machine, or 'auto'\. Got 'cuda'"):
         HGPLVM(device="cuda").fit(DATA)
 
 
@@ -299,3 +299,54 @@ def test_a_gpu_that_is_not_there():
 def test_a_fit_on_the_gpu(model_class, tree):
     model = model_class(device="cuda", random_state=0).fit(tree.data)
     assert distance_correlation(tree.tree_distance, model.embedding_, metric=metric(model)) > 0.85
+
+
+def test_noise_stays_above_its_floor():
+    line = np.linspace(0, 1, 40)[:, None] * np.ones((1, 30))  # nothing but signal
+    model = HGPLVM(max_iter=400, learning_rate=0.05, random_state=0).fit(line)
+    assert 1e-6 * line.var() <= model.noise_variance_ < 1e-4 * line.var()
+
+
+def test_the_length_scale_of_a_flat_model_is_its_unit(tree):
+    models = [GPLVM(length_scale=k, max_iter=20, random_state=0) for k in (3.0, 0.003, 3e5)]
+    base, small, large = (model.fit(tree.data) for model in models)
+    assert np.allclose(small.embedding_, 1e-3 * base.embedding_, rtol=1e-6)
+    assert np.allclose(large.embedding_, 1e5 * base.embedding_, rtol=1e-6)
+    assert small.log_likelihood_ == base.log_likelihood_
+    again = GPLVM(length_scale=0.003, init=small.embedding_, max_iter=1, random_state=0)
+    assert again.fit(tree.data).log_likelihood_ > 0.5 * base.log_likelihood_
+
+
+def test_awkward_arrays_as_a_start(tree):
+    start = HGPLVM(max_iter=2, random_state=0).fit(tree.data).embedding_
+    frozen = start.copy()
+    frozen.flags.writeable = False
+    starts = [start[::-1][::-1], frozen, pd.DataFrame(start), start.tolist()]
+    starts.append(torch.tensor(start, requires_grad=True))
+    runs = [HGPLVM(init=s, max_iter=2, random_state=0).fit_transform(tree.data) for s in starts]
+    for embedding in runs[1:]:
+        assert np.allclose(embedding, runs[0])
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"init": np.zeros((8, 2))}, "must have rows that differ"),
+        ({"init": np.full((8, 2), 0.1j)}, "array of real numbers"),
+        ({"callback": 5}, "'callback' .* Got 5 instead"),
+        ({"verbose": "yes"}, "'verbose' .* Got 'yes' instead"),
+        ({"device": 3.5}, "'device' .* Got 3.5 instead"),
+        ({"device": "meta"}, "'device' .* Got 'meta' instead"),
+        ({"length_scale": 10**400}, "'length_scale' parameter"),
+    ],
+)
+def test_more_bad_parameters(model_class, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        model_class(**{"max_iter": 1, **parameters}).fit(DATA)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.int64])
+def test_tensors_of_any_kind_are_data(dtype):
+    model = HGPLVM(max_iter=1).fit(torch.from_numpy(10 * DATA).to(dtype))
+    assert np.isfinite(model.embedding_).all()
+    HGPLVM(max_iter=1).fit(torch.from_numpy(DATA).to_sparse())

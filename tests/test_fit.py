@@ -114,3 +114,17 @@ def test_progress_is_silent_where_there_is_no_terminal(capsys):
     run(Scripted([0.0, 1.0]), verbose=1)
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""
+
+
+@pytest.mark.parametrize(("rise", "stops"), [(0.5e-6, True), (2e-6, False)])
+def test_tol_is_a_rise_per_step_and_entry(rise, stops):
+    values = list(rise * np.arange(40))
+    assert ("converged" in run(Scripted(values), tol=1e-6).stop_reason) is stops
+
+
+def test_a_stochastic_objective_ends_at_its_last_state_and_reports_means():
+    script = Scripted([0.0, 9.0, 3.0, 6.0], monotone=True)
+    script.stochastic = True
+    result = run(script)
+    assert result.parameters.latents.item() == 3.0
+    assert result.history["objective"].tolist() == [0.0, 4.5, 4.0, 4.5]

@@ -101,8 +101,8 @@ def test_evaluate_collects_them():
         (lambda: metrics.shepard_goodness(Y, 9 * P, metric="poincare"), "norm below 1"),
         (lambda: metrics.shepard_goodness(Y, P[:, 0]), "must be a 2-D array"),
         (lambda: metrics.shepard_goodness(Y, P * np.nan), "must be finite"),
-        (lambda: metrics.shepard_goodness([["a"]] * 60, P), "array of numbers"),
-        (lambda: metrics.knn_accuracy(P, LABELS[:9]), "one label for each of the 60 rows"),
+        (lambda: metrics.shepard_goodness([["a"]] * 60, P), "array of real numbers"),
+        (lambda: metrics.knn_accuracy(P, LABELS[:9]), "one entry for each of the 60 rows"),
         (lambda: metrics.distance_correlation(Y, P), r"must have shape \(60, 60\)"),
     ],
 )

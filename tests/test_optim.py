@@ -11,7 +11,7 @@ from hgplvm.errors import NotPositiveDefiniteError
 from hgplvm.fit import fit
 from hgplvm.geometry import euclidean, lorentz
 from hgplvm.objectives import Evaluation, Parameters
-from hgplvm.optim import LBFGS, Adam, GradientDescent
+from hgplvm.optim import LBFGS, Adam, GradientDescent, _LineSearch
 
 
 class Pull:
@@ -151,3 +151,62 @@ def test_adam_does_not_depend_on_how_frames_are_turned(normal):
         run = fit(problem, start(lorentz.rotate(begin, rotation)), Adam(), max_iter=20, tol=0)
         ends.append(lorentz.rotate(run.parameters.latents, rotation.mT))
     assert torch.allclose(ends[0], ends[1], atol=1e-9)
+
+
+def test_adams_first_step_is_its_rate_and_the_rate_falls_along_a_cosine():
+    targets = lorentz.from_tangent(torch.tensor([[3.0, 0.0], [0.0, 2.0]], dtype=torch.float64))
+    problem = Pull(targets, lorentz)
+    parameters = start(lorentz.origin(2).expand(2, -1).clone())
+    here, optimizer, sizes = problem.evaluate(parameters), Adam(0.1, horizon=8), []
+    for _ in range(9):
+        step = optimizer.step(problem, parameters, here)
+        if not sizes:
+            moved = lorentz.distance(parameters.latents, step.parameters.latents)
+            # the second moment is a mean over coordinates: one of two carries the whole gradient
+            assert torch.allclose(moved, torch.full((2,), 0.1 * 2**0.5, dtype=torch.float64))
+            assert step.parameters.logs["v"].item() == pytest.approx(0.3)  # logs: three times
+        sizes.append(step.size)
+        parameters, here = step.parameters, step.evaluation
+    expected = [0.05 * (1 + math.cos(math.pi * t / 8)) for t in range(9)]
+    assert sizes == pytest.approx(expected, abs=1e-12)
+
+
+def test_slopes_of_the_line_search_are_derivatives_along_the_geodesic(normal):
+    targets = lorentz.from_tangent(normal(6, 2))
+    problem = Pull(targets, lorentz)
+    begin = start(lorentz.from_tangent(3.0 * torch.nn.functional.normalize(normal(6, 2), dim=1)))
+    here = problem.evaluate(begin)
+    direction = normal(13)
+    search = _LineSearch(problem, begin, here, direction, torch.dot(direction, here.gradient).item())
+    trial = search._try(0.7)
+    up, down = (problem.value(begin.moved(lorentz, t * direction)) for t in (0.7001, 0.6999))
+    assert trial.slope == pytest.approx((up - down) / 2e-4, rel=1e-6)
+
+
+def test_curvature_pairs_are_carried_along_the_step(normal):
+    """The secant condition holds at the new point: s·y is the change of slope along the step."""
+    problem = Pull(lorentz.from_tangent(2 * normal(6, 2)), lorentz)
+    begin = start(lorentz.from_tangent(2 * normal(6, 2)))
+    here, optimizer = problem.evaluate(begin), LBFGS()
+    step = optimizer.step(problem, begin, here)
+    ((s, y, curvature),) = optimizer._pairs
+    moved = begin.transported(lorentz, here.gradient, step.parameters)
+    assert torch.allclose(y, moved - step.evaluation.gradient)
+    assert curvature == pytest.approx(torch.dot(s, y).item())
+    back = step.parameters.transported(lorentz, s, begin)
+    n = 12
+    assert torch.allclose(
+        torch.nn.functional.cosine_similarity(back[:n], here.gradient[:n], dim=0),
+        torch.tensor(1.0, dtype=torch.float64),
+    )
+
+
+def test_lbfgs_moves_no_row_further_than_it_may():
+    targets = lorentz.from_tangent(torch.tensor([[9.0, 0.0]], dtype=torch.float64))
+    problem = Pull(targets, lorentz)
+    parameters = start(lorentz.origin(2)[None])
+    here, optimizer = problem.evaluate(parameters), LBFGS(max_move=0.25)
+    for _ in range(5):
+        step = optimizer.step(problem, parameters, here)
+        assert lorentz.distance(parameters.latents, step.parameters.latents).max() <= 0.25 + 1e-9
+        parameters, here = step.parameters, step.evaluation

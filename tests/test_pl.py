@@ -5,7 +5,7 @@ import pytest
 from matplotlib import pyplot as plt
 from matplotlib.collections import PathCollection
 
-from hgplvm import HGPLVM, pl
+from hgplvm import GPLVM, HGPLVM, pl
 
 RNG = np.random.default_rng(0)
 P = 0.3 * RNG.standard_normal((50, 2)).clip(-2, 2)
@@ -42,9 +42,21 @@ def test_categories_have_a_legend_and_numbers_a_colour_bar():
 
 
 def test_many_categories_have_different_colours():
-    ax = pl.poincare(P, np.arange(50))
+    ax = pl.poincare(P, np.arange(50) % 25)
     colours = {tuple(scatter.get_facecolor()[0]) for scatter in scatters(ax)}
-    assert len(colours) == 50
+    assert len(colours) == 25
+
+
+def test_many_integers_are_numbers():
+    ax = pl.poincare(P, np.arange(50), palette=["white", "red"])
+    assert len(scatters(ax)) == 1
+    assert len(ax.figure.axes) == 2
+
+
+def test_missing_categories_are_grey():
+    ax = pl.poincare(P, np.array(["b", None] * 25, dtype=object))
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["b", "missing"]
+    assert np.allclose(scatters(ax)[1].get_facecolor()[0][:3], 0xBB / 0xFF)
 
 
 def test_given_axes_are_used_and_files_written(tmp_path):
@@ -69,9 +81,11 @@ def test_show_is_called_only_when_asked(monkeypatch):
     [
         (lambda: pl.poincare(P * 9), "inside the unit disk"),
         (lambda: pl.poincare(np.zeros((5, 3))), "must have 2 columns.* Got 3"),
-        (lambda: pl.poincare(P, np.zeros(3)), "one label for each of the 50 rows"),
-        (lambda: pl.poincare(P, np.arange(50), palette=["red"]), "each of the 50 categories"),
-        (lambda: pl.poincare("disk"), "array of numbers"),
+        (lambda: pl.poincare(P, np.zeros(3)), "one entry for each of the 50 rows"),
+        (lambda: pl.poincare(P, np.arange(50) % 9, palette=["red"]), "each of the 9 categories"),
+        (lambda: pl.poincare(HGPLVM()), "flat or not fitted: call its fit first"),
+        (lambda: pl.poincare(GPLVM(max_iter=1).fit(P)), "flat or not fitted"),
+        (lambda: pl.poincare("disk"), "array of real numbers"),
     ],
 )
 def test_bad_input(call, message):

@@ -36,7 +36,6 @@ def run(depth: int, out: Path, seed: int, *, verbose: int = 1) -> str:
     model = HGPLVM(center=0, random_state=seed, verbose=verbose).fit(tree.data)
     seconds = time.perf_counter() - started
 
-    out.mkdir(parents=True, exist_ok=True)
     _write(out / "embedding.csv", lambda path: _write_csv(path, model.embedding_, tree))
     _write(out / "poincare.png", lambda path: _draw(path, model, tree))
     return _table(tree, model, seconds)

@@ -14,6 +14,8 @@ import numpy as np
 import torch
 
 __all__ = [
+    "as_array",
+    "check_callback",
     "check_device",
     "check_init_array",
     "check_labels",
@@ -61,27 +63,39 @@ def check_number(
     if or_options:
         allowed += f" or {_listing(or_options)}"
     of_kind = isinstance(value, Integral if integer else Real) and not isinstance(value, bool)
-    if not of_kind or not math.isfinite(number := float(value)):  # type: ignore[arg-type]
-        raise _reject(owner, name, allowed, value)
-    if number < low or (number == low and not closed):
+    try:
+        number = float(value) if of_kind else math.nan  # type: ignore[arg-type]
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number < low or (number == low and not closed):
         raise _reject(owner, name, allowed, value)
 
 
 def check_device(owner: str, value: object) -> torch.device:
     """Resolve a device name; "auto" is a GPU where there is one."""
+    if not isinstance(value, str | torch.device):
+        raise _reject(owner, "device", "'auto', 'cpu', 'cuda' or another torch device", value)
     if value == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
-        device = torch.device(value)  # type: ignore[call-overload]
-    except (RuntimeError, TypeError, ValueError):
+        device = torch.device(value)
+    except RuntimeError:
         raise _reject(
             owner, "device", "'auto', 'cpu', 'cuda' or another torch device", value
         ) from None
-    if device.type == "cuda" and not torch.cuda.is_available():
+    try:
+        torch.zeros(1, dtype=torch.float64, device=device).cpu()
+    except (AssertionError, NotImplementedError, RuntimeError, TypeError):
         raise _reject(
-            owner, "device", "'auto' or 'cpu' on this machine, where torch sees no GPU", value
-        )
+            owner, "device", "one that torch can use for float64 on this machine, or 'auto'", value
+        ) from None
     return device
+
+
+def check_callback(owner: str, value: object) -> None:
+    """Reject value unless it is None or can be called."""
+    if value is not None and not callable(value):
+        raise _reject(owner, "callback", "None or a function of the state of the fit", value)
 
 
 def check_row(owner: str, name: str, value: object, n_rows: int, options: Sequence[str]) -> None:
@@ -94,53 +108,81 @@ def check_row(owner: str, name: str, value: object, n_rows: int, options: Sequen
         raise _reject(owner, name, allowed, value)
 
 
+def as_array(value: object) -> np.ndarray[Any, Any]:
+    """NumPy array of an array-like or a tensor, dense and on the CPU."""
+    if isinstance(value, torch.Tensor):
+        dense = value.detach().cpu()
+        dense = dense.to_dense() if dense.layout != torch.strided else dense
+        return dense.double().numpy() if dense.is_floating_point() else dense.numpy()
+    return np.asarray(value)
+
+
+def _numbers(what: str, value: object) -> FloatArray:
+    """Return a copy as float64: writable, in C order, real."""
+    try:
+        array = as_array(value)
+        if array.dtype.kind == "c":
+            raise TypeError
+        return np.array(array, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{what} must be an array of real numbers. Got {value!r:.60}.") from None
+
+
 def check_init_array(
     owner: str, value: object, shape: tuple[int, int], *, inside_ball: bool
 ) -> FloatArray:
-    """Return an array of starting coordinates of the right shape, finite and inside the ball."""
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise _reject(owner, "init", "an array of numbers or the name of a start", value) from None
+    """Return an array of starting coordinates: right shape, finite, inside the ball, distinct."""
+    what = f"The 'init' parameter of {owner}"
+    array = _numbers(what, value)
     if array.shape != shape:
         raise ValueError(
-            f"The 'init' parameter of {owner} must have shape (n_samples, n_components) = {shape}. "
+            f"{what} must have shape (n_samples, n_components) = {shape}. "
             f"Got an array of shape {array.shape} instead."
         )
     if not np.isfinite(array).all():
-        raise ValueError(f"The 'init' parameter of {owner} must be finite. Got NaN or infinity.")
+        raise ValueError(f"{what} must be finite. Got NaN or infinity.")
     if inside_ball and (radius := np.linalg.norm(array, axis=1).max()) >= 1.0:
         raise ValueError(
-            f"The 'init' parameter of {owner} must hold Poincaré ball coordinates, of norm below "
-            f"1. Got a row of norm {radius:.4g} instead."
+            f"{what} must hold Poincaré ball coordinates, of norm below 1. "
+            f"Got a row of norm {radius:.4g} instead."
+        )
+    if (array == array[0]).all():
+        raise ValueError(
+            f"{what} must have rows that differ: latents that all coincide have no direction to "
+            "move in. Got the same row everywhere."
         )
     return array
 
 
 def check_points(owner: str, name: str, value: object, *, min_rows: int = 1) -> FloatArray:
     """Return a finite 2-D array of numbers."""
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"The {name!r} of {owner} must be an array of numbers.") from None
+    what = f"The {name!r} of {owner}"
+    array = _numbers(what, value)
     if array.ndim != 2 or array.shape[0] < min_rows or array.shape[1] < 1:
         raise ValueError(
-            f"The {name!r} of {owner} must be a 2-D array with at least {min_rows} rows and one "
-            f"column. Got an array of shape {array.shape} instead."
+            f"{what} must be a 2-D array with at least {min_rows} rows and one column. "
+            f"Got an array of shape {array.shape} instead."
         )
     if not np.isfinite(array).all():
-        raise ValueError(f"The {name!r} of {owner} must be finite. Got NaN or infinity.")
+        raise ValueError(f"{what} must be finite. Got NaN or infinity.")
     return array
 
 
-def check_labels(owner: str, value: object, n_rows: int) -> np.ndarray[Any, Any]:
-    """Return one label a row."""
-    labels = np.asarray(value)
+def check_labels(owner: str, name: str, value: object, n_rows: int) -> np.ndarray[Any, Any]:
+    """Return one label a row; missing ones (None, NaN among words) as the word "missing"."""
+    labels = as_array(value)
     if labels.shape != (n_rows,):
         raise ValueError(
-            f"The 'labels' of {owner} must be a 1-D array with one label for each of the {n_rows} "
+            f"The {name!r} of {owner} must be a 1-D array with one entry for each of the {n_rows} "
             f"rows. Got an array of shape {labels.shape} instead."
         )
+    if labels.dtype.kind == "O":
+        labels = np.array([MISSING if _is_missing(v) else str(v) for v in labels])
     return labels
+
+
+MISSING = "missing"
+
+
+def _is_missing(value: object) -> bool:
+    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")

@@ -1,4 +1,4 @@
-"""The command line. Heavy modules are imported by the commands that need them."""
+"""The command line: reads what the user wants, says in one line what is wrong with it."""
 
 from __future__ import annotations
 
@@ -50,17 +50,18 @@ def demo(
         "hgplvm-demo"
     ),
     depth: Annotated[int, typer.Option(min=2, max=7, help="Depth of the tree.")] = 4,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of data and fit.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of data and fit.")] = 0,
 ) -> None:
     """Embed a noisy binary tree, print how well, and draw it.
 
     Example: hgplvm demo --out my-demo
     """
-    if out.exists() and not out.is_dir():
-        _fail(f"--out {out} is a file; name a folder that exists or that can be made.")
     from hgplvm import _demo
 
     try:
+        if out.exists() and not out.is_dir():
+            _fail(f"--out {out} is a file; name a folder that exists or that can be made.")
+        out.mkdir(parents=True, exist_ok=True)
         table = _demo.run(depth, out, seed)
     except OSError as error:
         _fail(f"cannot write to {out}: {error.strerror}; name another folder with --out.")

@@ -6,7 +6,6 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from numbers import Real
 from operator import itemgetter
 from typing import Any, Literal, Self, TypeVar
 
@@ -44,13 +43,15 @@ __all__ = [
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-INITS = ("auto", "pca", "random")
+INITS = ("auto", "mds", "pca", "random")
 OPTIMIZERS = ("auto", "lbfgs", "adam", "rgd")
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # the noise variance stays above this, as a share of the data's variance
 NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
 # median distance between the latents of a principal component start, in units of the curvature
 START_DISTANCE = 1.5
+# the same for an MDS start
+MDS_DISTANCE = 4.0
 # standard deviation of q(x) at the start of a Bayesian fit
 START_STD = 0.1
 # the bound that is reported is a mean over this many draws of inducing points
@@ -62,8 +63,6 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
-    # curvature gives the length scale a meaning of its own; in flat space it is the latents' unit
-    _learns_length_scale: bool
 
     def __init__(
         self,
@@ -123,7 +122,7 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         objective = self._make_objective(scaled, generator)
         result = fit(
             objective,
-            self._start(scaled, generator),
+            self._start(objective.data, generator),
             self._make_optimizer(),
             max_iter=self.max_iter,
             tol=self.tol,
@@ -177,11 +176,13 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         check.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
         check.check_number(name, "tol", self.tol, low=0)
         check.check_option(name, "dtype", self.dtype, tuple(DTYPES))
+        check.check_number(name, "verbose", self.verbose, low=0, integer=True)
+        check.check_callback(name, self.callback)
 
     def _check_data(self, X: object) -> Array:
         """Centred columns as float64."""
         if isinstance(X, Tensor):
-            X = X.detach().cpu().numpy()
+            X = check.as_array(X)
         checked = validate_data(
             self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2
         )
@@ -190,38 +191,44 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
 
     def _start(self, data: Tensor, generator: torch.Generator) -> Parameters:
         """Latents of the chosen start, with σ, β⁻¹ and κ to match."""
-        n_rows, manifold = data.shape[0], self._manifold
+        manifold, learns_length_scale = self._manifold, False
         length_scale = 2.0 * START_DISTANCE
-        if isinstance(self.length_scale, Real):
-            length_scale = float(self.length_scale)
+        if manifold is lorentz:
+            learns_length_scale = self.length_scale == "auto"
+            length_scale = length_scale if learns_length_scale else float(self.length_scale)
+        latents = self._start_latents(data, generator)
         variance, noise = 1.0, 1.0  # the paper's start
-        if not isinstance(self.init, str):
-            array = check.check_init_array(
-                self._name,
-                self.init,
-                (n_rows, self.n_components),
-                inside_ball=manifold is lorentz,
-            )
-            latents = inside(manifold, manifold.from_chart(torch.from_numpy(array).to(data)))
-        elif self.init == "random":
-            latents = starts.random_start(
-                n_rows, self.n_components, manifold, like=data, generator=generator
-            )
-        else:
-            latents = starts.pca_start(
-                data,
-                self.n_components,
-                manifold,
-                median_distance=START_DISTANCE,
-                generator=generator,
-            )
         if not (isinstance(self.init, str) and self.init == "random"):
-            variance, noise = starts.variogram(data, latents, manifold, length_scale)
+            variance, noise = starts.variogram(
+                data, latents, manifold, length_scale, n_columns=self.n_features_in_
+            )
         positive = {"variance": variance, "noise": noise, "length_scale": length_scale}
         logs = {name: data.new_tensor(math.log(value)) for name, value in positive.items()}
-        learns_length_scale = self._learns_length_scale and self.length_scale == "auto"
         free = ("variance", "noise", "length_scale")[: 3 if learns_length_scale else 2]
         return Parameters(latents, logs, free)
+
+    def _start_latents(self, data: Tensor, generator: torch.Generator) -> Tensor:
+        n_rows, q, manifold = data.shape[0], self.n_components, self._manifold
+        if not isinstance(self.init, str):
+            array = check.check_init_array(
+                self._name, self.init, (n_rows, q), inside_ball=manifold is lorentz
+            )
+            latents = manifold.from_chart(torch.from_numpy(array / self._unit).to(data))
+            if not torch.equal(inside(manifold, latents), latents):  # centred, more rows fit in
+                latents = manifold.recenter(latents, manifold.frechet_mean(latents))
+            return inside(manifold, latents)
+        if self.init == "random":
+            return starts.random_start(n_rows, q, manifold, like=data, generator=generator)
+        start = starts.mds_start if self.init == "mds" else starts.pca_start
+        distance = MDS_DISTANCE if self.init == "mds" else START_DISTANCE
+        return start(data, q, manifold, median_distance=distance, generator=generator)
+
+    @property
+    def _unit(self) -> float:
+        """Unit of the latents that users see: flat space has none of its own, so κ sets it."""
+        if self._manifold is lorentz or self.length_scale == "auto":
+            return 1.0
+        return float(self.length_scale) / (2.0 * START_DISTANCE)
 
     def _make_objective(self, data: Tensor, generator: torch.Generator) -> Any:
         raise NotImplementedError
@@ -239,8 +246,13 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             "objective": value - objective.n_entries * math.log(self._scale),
             "variance": parameters.positive("variance") * self._scale**2,
             "noise_variance": objective.noise_variance(parameters) * self._scale**2,
-            "length_scale": parameters.positive("length_scale"),
+            "length_scale": self._reported_length_scale(parameters),
         }
+
+    def _reported_length_scale(self, parameters: Parameters) -> float:
+        if self.length_scale != "auto":
+            return float(self.length_scale)
+        return parameters.positive("length_scale")
 
     def _final_value(self, objective: Any, result: FitResult) -> float:  # noqa: ARG002
         return result.value
@@ -251,7 +263,7 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self._set_points(pose.points(parameters.latents))
 
     def _set_points(self, latents: Tensor) -> None:
-        self.embedding_ = self._manifold.to_chart(latents).cpu().numpy()
+        self.embedding_ = self._unit * self._manifold.to_chart(latents).cpu().numpy()
         if self._manifold is lorentz:
             self.lorentz_ = latents.cpu().numpy()
 
@@ -280,7 +292,7 @@ class Pose:
         return self.manifold.rotate(self.manifold.recenter(x, self.root), self.rotation)
 
     def deviations(self, x: Tensor, std: Tensor) -> Tensor:
-        """Standard deviations in the frames of the moved points.
+        """Turn standard deviations into the frames of the moved points.
 
         Moving a frame turns it against the transported one, so a diagonal covariance becomes
         ``R diag(s²) Rᵀ``; the square roots of its diagonal are returned.
@@ -371,8 +383,8 @@ class _SparseGPLVM(_BaseGPLVM):
     def _collapsed_options(self, data: Tensor, generator: torch.Generator) -> dict[str, Any]:
         if self.n_inducing > data.shape[0]:
             warnings.warn(
-                f"n_inducing={self.n_inducing} exceeds the {data.shape[0]} rows of the data, all of "
-                "which are now inducing points; the exact model is then as good and faster.",
+                f"n_inducing={self.n_inducing} exceeds the {data.shape[0]} rows of the data, all "
+                "of which are now inducing points; the exact model is then as good and faster.",
                 UserWarning,
                 stacklevel=4,
             )
@@ -400,10 +412,11 @@ class _SparseGPLVM(_BaseGPLVM):
     def _set_latents(self, objective: CollapsedObjective, parameters: Parameters) -> None:
         pose = Pose.of(self._manifold, parameters.latents, self.center)
         self._set_points(pose.points(parameters.latents))
-        self.inducing_ = pose.points(objective.inducing).cpu().numpy()
+        self.inducing_ = self._unit * pose.points(objective.inducing).cpu().numpy()
         if "std" in parameters.logs:
             std = parameters.logs["std"].exp()
-            self.posterior_std_ = pose.deviations(parameters.latents, std).cpu().numpy()
+            deviations = pose.deviations(parameters.latents, std).cpu().numpy()
+            self.posterior_std_ = self._unit * deviations
 
 
 class _BayesianGPLVM(_SparseGPLVM):
@@ -568,7 +581,7 @@ _BAYESIAN = """\
 
 _FLAT = {
     "unit": "latent coordinates",
-    "auto": "It only sets their unit,\n        so it is not learnt.",
+    "auto": "It sets their\n        unit and nothing else, so it is not learnt.",
     "chart": "Euclidean",
 }
 _CURVED = {
@@ -636,7 +649,6 @@ class HGPLVM(_ExactGPLVM):
     """
 
     _manifold = lorentz
-    _learns_length_scale = True
 
 
 @_documented(flat=False, more=_SPARSE)
@@ -660,7 +672,6 @@ class SparseHGPLVM(_SparseGPLVM):
     """
 
     _manifold = lorentz
-    _learns_length_scale = True
 
 
 @_documented(flat=False, more=_SPARSE, bayesian=True)
@@ -683,7 +694,6 @@ class BayesianHGPLVM(_BayesianGPLVM):
     """
 
     _manifold = lorentz
-    _learns_length_scale = True
 
 
 @_documented(flat=True)
@@ -704,7 +714,6 @@ class GPLVM(_ExactGPLVM):
     """
 
     _manifold = euclidean
-    _learns_length_scale = False
 
 
 @_documented(flat=True, more=_SPARSE)
@@ -715,7 +724,6 @@ class SparseGPLVM(_SparseGPLVM):
     """
 
     _manifold = euclidean
-    _learns_length_scale = False
 
 
 @_documented(flat=True, more=_SPARSE, bayesian=True)
@@ -726,4 +734,3 @@ class BayesianGPLVM(_BayesianGPLVM):
     """
 
     _manifold = euclidean
-    _learns_length_scale = False

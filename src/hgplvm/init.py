@@ -72,18 +72,19 @@ def scaled(tangents: Tensor, manifold: Manifold, median_distance: float) -> Tens
 
 
 def variogram(
-    data: Tensor, latents: Tensor, manifold: Manifold, length_scale: float
+    data: Tensor, latents: Tensor, manifold: Manifold, length_scale: float, *, n_columns: int
 ) -> tuple[float, float]:
     """Variance σ and noise β⁻¹ that fit the squared data distances.
 
     The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - exp(-d_ij/κ)) + β⁻¹``: a straight line, fitted by
-    least squares on (a sample of) the pairs and kept positive.
+    least squares on (a sample of) the pairs and kept positive. `data` may have been rotated to
+    fewer columns than the D = `n_columns` that they stand for.
     """
-    stride = max(1, data.shape[0] // 1000)
+    stride = -(-data.shape[0] // 1000)
     rows, points = data[::stride], latents[::stride]
     n = rows.shape[0]
     above = torch.triu_indices(n, n, 1, device=data.device)
-    target = torch.pdist(rows).square() / (2.0 * data.shape[1])
+    target = torch.pdist(rows).square() / (2.0 * n_columns)
     distances = manifold.pairwise_distance(points)[above[0], above[1]]
     rise = 1.0 - torch.exp(-distances / length_scale)
     centred = rise - rise.mean()

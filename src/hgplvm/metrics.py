@@ -2,21 +2,22 @@
 
 `P` holds latent coordinates, one row each. With ``metric="poincare"`` they are points of the
 Poincaré ball and distances are hyperbolic; with ``metric="euclidean"`` they are taken as they are.
-Arrays of size n × n are computed in blocks of rows.
+Neighbours are found in blocks of rows; distances of all pairs are held only where a
+correlation needs them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 import torch
-from scipy.spatial.distance import cdist
+from scipy.spatial.distance import cdist, pdist
 from scipy.stats import rankdata
 
 from hgplvm import _validation as check
-from hgplvm.geometry import pairwise_distance, poincare_to_lorentz
+from hgplvm.geometry import lorentz
 
 __all__ = [
     "continuity",
@@ -57,8 +58,7 @@ def distance_correlation(tree_distance: Array, P: Array, *, metric: str = "poinc
             f"The 'tree_distance' of distance_correlation must have shape {(len(P), len(P))}, one "
             f"row and column for each embedded point. Got {truth.shape} instead."
         )
-    above = np.triu_indices(len(P), 1)
-    return _pearson(truth[above], _distances(P, P, metric)[above])
+    return _pearson(_pairs(lambda rows: truth[rows].copy(), len(P)), _embedded(P, metric))
 
 
 def shepard_goodness(Y: Array, P: Array, *, metric: str = "euclidean") -> float:
@@ -74,9 +74,7 @@ def shepard_goodness(Y: Array, P: Array, *, metric: str = "euclidean") -> float:
         Distance between embedded points; the paper uses disk coordinates.
     """
     Y, P = _data_and_points("shepard_goodness", Y, P, metric)
-    above = np.triu_indices(len(P), 1)
-    data = rankdata(cdist(Y, Y)[above])
-    return _pearson(data, rankdata(_distances(P, P, metric)[above]))
+    return _pearson(rankdata(pdist(Y)), rankdata(_embedded(P, metric)))
 
 
 def trustworthiness(
@@ -147,10 +145,15 @@ def knn_accuracy(
     """
     P = _points("knn_accuracy", P, metric)
     names, codes = np.unique(
-        check.check_labels("knn_accuracy", labels, len(P)), return_inverse=True
+        check.check_labels("knn_accuracy", "labels", labels, len(P)), return_inverse=True
     )
     check.check_number("knn_accuracy", "n_neighbors", n_neighbors, low=1, integer=True)
-    k = min(n_neighbors, len(P) - 1)
+    if n_neighbors >= len(P):
+        raise ValueError(
+            f"The 'n_neighbors' parameter of knn_accuracy must be below n_samples = {len(P)}. "
+            f"Got {n_neighbors} instead."
+        )
+    k = n_neighbors
     correct = 0
     for rows in _blocks(len(P)):
         distance = _without_self(_distances(P[rows], P, metric), rows)
@@ -237,8 +240,25 @@ def _check_neighbors(owner: str, n_neighbors: int, n: int) -> int:
 def _distances(a: Array, b: Array, metric: str) -> Array:
     if metric == "euclidean":
         return cdist(a, b)
-    x, y = (poincare_to_lorentz(torch.from_numpy(np.ascontiguousarray(p))) for p in (a, b))
-    return pairwise_distance(x, y).numpy()
+    x, y = (
+        lorentz.pair_features(lorentz.from_chart(torch.from_numpy(np.ascontiguousarray(p))))
+        for p in (a, b)
+    )
+    return lorentz.distance_from_chord(lorentz.pair_squared_chord(x, y)).numpy()
+
+
+def _pairs(block: Callable[[slice], Array], n: int) -> Array:
+    """Entries i < j of a matrix that comes in blocks of rows."""
+    parts = []
+    for rows in _blocks(n):
+        above = np.arange(n)[None, :] > np.arange(rows.start, rows.stop)[:, None]
+        parts.append(block(rows)[above])
+    return np.concatenate(parts)
+
+
+def _embedded(P: Array, metric: str) -> Array:
+    """Distances of all pairs i < j of embedded points."""
+    return _pairs(lambda rows: _distances(P[rows], P, metric), len(P))
 
 
 def _blocks(n: int) -> Iterator[slice]:

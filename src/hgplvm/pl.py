@@ -10,6 +10,7 @@ from matplotlib import colormaps
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.patches import Circle
 
 from hgplvm import _validation as check
@@ -20,6 +21,8 @@ __all__ = ["poincare"]
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
 GRID = "#d9d9d9"
 RASTERISE_FROM = 20_000
+# integers with more different values than this are numbers, not names
+MOST_CATEGORIES = 30
 
 
 def poincare(
@@ -45,13 +48,14 @@ def poincare(
     embedding : fitted hyperbolic model, or array of shape (n, 2)
         What to draw, in ball coordinates.
     color : array of shape (n,), optional
-        One value a point. Floats are drawn on a continuous scale with a colour bar, anything else
-        as categories with a legend.
+        One value a point. Floats, and integers with more than 30 different values, are drawn on a
+        continuous scale with a colour bar; anything else as categories with a legend, missing ones
+        in grey.
     ax : Axes, optional
         Where to draw; a new figure by default.
     palette : str or list of str, optional
-        Name of a matplotlib colour map, or colours of the categories in sorted order. The default
-        is safe for colour-blind readers.
+        Name of a matplotlib colour map, or colours: of the categories in sorted order, or along the
+        continuous scale. The default is safe for colour-blind readers.
     size : float, optional
         Marker area in points²; by default it shrinks with the number of points.
     title : str, optional
@@ -85,8 +89,9 @@ def poincare(
     if color is None:
         ax.scatter(*points.T, color=OKABE_ITO[0], **style)
     else:
-        values = check.check_labels("poincare", color, len(points))
-        if values.dtype.kind == "f":
+        values = check.check_labels("poincare", "color", color, len(points))
+        countless = values.dtype.kind in "iu" and len(np.unique(values)) > MOST_CATEGORIES
+        if values.dtype.kind == "f" or countless:
             _draw_continuous(ax, points, values, palette, style, legend)
         else:
             _draw_categories(ax, points, values, palette, style, legend)
@@ -102,6 +107,12 @@ def poincare(
 
 
 def _disk_points(embedding: Any) -> np.ndarray[Any, np.dtype[np.float64]]:
+    if hasattr(embedding, "get_params") and not hasattr(embedding, "lorentz_"):
+        raise ValueError(
+            f"The 'embedding' of poincare must be a fitted hyperbolic model or an array. Got "
+            f"{embedding!r}, which is flat or not fitted: call its fit first, or scatter its "
+            "embedding_ in the plane."
+        )
     coordinates = getattr(embedding, "embedding_", embedding)
     points = check.check_points("poincare", "embedding", coordinates)
     if points.shape[1] != 2:
@@ -131,6 +142,8 @@ def _draw_grid(ax: Axes) -> None:
 def _draw_continuous(
     ax: Axes, points: Any, values: Any, palette: Any, style: dict[str, Any], legend: bool
 ) -> None:
+    if isinstance(palette, list | tuple):
+        palette = LinearSegmentedColormap.from_list("palette", list(palette))
     x, y = points.T
     artist = ax.scatter(x, y, c=values, cmap=palette or "viridis", **style)
     if legend:
@@ -140,8 +153,11 @@ def _draw_continuous(
 def _draw_categories(
     ax: Axes, points: Any, values: Any, palette: Any, style: dict[str, Any], legend: bool
 ) -> None:
-    names = np.unique(values)
-    for name, colour in zip(names, _category_colors(len(names), palette), strict=True):
+    names = [name for name in np.unique(values) if name != check.MISSING]
+    colours = _category_colors(len(names), palette)
+    if len(names) < len(np.unique(values)):
+        names, colours = [*names, check.MISSING], [*colours, "#bbbbbb"]
+    for name, colour in zip(names, colours, strict=True):
         ax.scatter(*points[values == name].T, color=colour, label=str(name), **style)
     if legend:
         ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False, markerscale=1.5)

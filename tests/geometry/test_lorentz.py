@@ -187,6 +187,18 @@ def test_frechet_mean_of_coincident_and_of_single_points(normal):
     assert lorentz.distance(lorentz.frechet_mean(x.expand(7, -1)), x[0]) < 1e-12
 
 
+@pytest.mark.parametrize(("radius", "dtype"), [(20.0, torch.float64), (10.0, torch.float32)])
+def test_frechet_mean_far_out(radius, dtype):
+    x = lorentz.from_tangent(torch.tensor([[radius, 0.0]], dtype=dtype)).expand(5, -1)
+    assert lorentz.distance(lorentz.frechet_mean(x), x[0]) < 0.1
+
+
+@pytest.mark.parametrize("weights", [[0.0, 0.0], [1.0, -1.0], [float("nan"), 1.0]])
+def test_frechet_mean_refuses_weights_without_a_mean(weights, normal):
+    with pytest.raises(ValueError, match="must not be negative, nor all zero"):
+        lorentz.frechet_mean(lorentz.from_tangent(normal(2, 2)), torch.tensor(weights).double())
+
+
 def test_canonical_pose_undoes_rotations_and_reflections(normal):
     a = normal(60, 3) * torch.tensor([3.0, 2.0, 1.0]) + normal(60, 3).square()
     x = lorentz.from_tangent(0.3 * a)
@@ -210,13 +222,23 @@ def test_project_pulls_points_back_along_their_ray(normal):
 
 # --- no NaN ---------------------------------------------------------------------------------
 
-AWKWARD = torch.cat(
-    [
-        lorentz.from_tangent(torch.tensor([[0.0, 0.0], [1e-300, 0.0], [1e-160, 1e-160]]).double()),
-        lorentz.from_tangent(torch.tensor([[1e-8, 0.0], [1.0, 0.0], [1.0, 1e-12]]).double()),
-        lorentz.from_tangent(torch.tensor([[20.0, 0.0], [0.0, -40.0], [300.0, 0.0]]).double()),
-        lorentz.from_tangent(torch.tensor([[1e5, 1e5], [1e300, 0.0]]).double()),
-    ]
+AWKWARD = lorentz.from_tangent(
+    torch.tensor(
+        [
+            [0.0, 0.0],
+            [1e-300, 0.0],
+            [1e-160, 1e-160],
+            [1e-8, 0.0],
+            [1.0, 0.0],
+            [1.0, 1e-12],
+            [20.0, 0.0],
+            [0.0, -40.0],
+            [300.0, 0.0],
+            [1e5, 1e5],
+            [1e300, 0.0],
+        ],
+        dtype=torch.float64,
+    )
 )
 
 
@@ -228,6 +250,10 @@ def test_awkward_points_give_finite_results(dtype):
         x,
         lorentz.pairwise_distance(x),
         lorentz.log_map(x, x),
+        lorentz.log_map(x.unsqueeze(1), x),
+        lorentz.recenter(x.unsqueeze(1), x),
+        lorentz.squared_radius(x),
+        lorentz.log_stretch(lorentz.squared_radius(x)),
         lorentz.exp_map(x, lorentz.from_frame(x, a)),
         lorentz.exp_map(x[:6], 1e4 * lorentz.from_frame(x[:6], a)),
         lorentz.to_chart(x),
@@ -241,11 +267,12 @@ def test_awkward_points_give_finite_results(dtype):
 
 @pytest.mark.parametrize("function", [lorentz.distance, lorentz.pairwise_distance])
 def test_gradients_are_finite_and_zero_at_coincident_points(function):
-    x = AWKWARD[:8].clone().requires_grad_()
-    y = AWKWARD[:8].clone().requires_grad_()
-    function(x, y).sum().backward()
-    assert torch.isfinite(x.grad).all()
-    assert torch.isfinite(y.grad).all()
+    for flip in (1.0, -1.0):  # coincident, and on opposite sides
+        x = AWKWARD.clone().requires_grad_()
+        y = (AWKWARD * torch.tensor([1.0, flip, flip])).requires_grad_()
+        function(x, y).sum().backward()
+        assert torch.isfinite(x.grad).all()
+        assert torch.isfinite(y.grad).all()
     z = AWKWARD[4:5].clone().requires_grad_()
     function(z, z.detach()).sum().backward()
     assert z.grad.abs().max() == 0

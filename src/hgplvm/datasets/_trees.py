@@ -62,7 +62,8 @@ def make_binary_tree(
     sines = codes * np.sin(angles)
     data[:, 1::2] += sines[:, 2::2]
     data[:, 2::2] += sines[:, 1::2]
-    distance = np.abs(node_codes[:, None, :] - node_codes[None, :, :]).sum(-1)
+    ones = node_codes.sum(1)
+    distance = ones[:, None] + ones[None, :] - 2.0 * (node_codes @ node_codes.T)  # Hamming
     return Bunch(
         data=data,
         target=np.floor(np.log2(node + 1)).astype(int),

@@ -6,7 +6,8 @@ counts: ``x₀ = √(1 + ‖x̃‖²)`` is recomputed wherever digits depend on 
 
 All functions broadcast over leading axes, keep dtype and device, and never return NaN for points
 on the sheet: not at the origin, not at coincident points, not far out (radii are capped at
-:func:`max_radius`, far beyond what the coordinates can resolve).
+:func:`max_radius`). What float64 coordinates can resolve ends much earlier: positions are uncertain
+by ε e^r, so digits go from a radius of about 12 on, and all are gone at 36 (float32: 5 and 16).
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def _lift(space: Tensor) -> Tensor:
 
 
 def squared_chord(x: Tensor, y: Tensor) -> Tensor:
-    """Squared chord ``s² = ⟨x-y, x-y⟩ = 4 sinh²(d/2)``, to full precision at every scale.
+    """Squared chord ``s² = ⟨x-y, x-y⟩ = 4 sinh²(d/2)``, without cancellation.
 
     In polar form, with ``a = ‖x̃‖ = sinh r`` and ``b = ‖ỹ‖ = sinh r'``::
 
@@ -225,7 +226,7 @@ def direction_sums(x: Tensor, y: Tensor, weights: Tensor, squared: Tensor) -> Te
 
 
 def ambient_covector(x: Tensor, coordinates: Tensor) -> Tensor:
-    """Derivative with respect to ambient coordinates of a function with this frame gradient.
+    """Pass a frame gradient on to ambient coordinates.
 
     ``J t`` for the tangent vector t: what automatic differentiation passes on.
     """
@@ -243,6 +244,12 @@ def _inverse_sinh(d: Tensor) -> Tensor:
     return torch.where(apart, 1.0 / torch.sinh(torch.where(apart, d, 1.0)), 0.0)
 
 
+def _inverse_tanh(d: Tensor) -> Tensor:
+    """``coth d``, and 0 at the cusp d = 0."""
+    apart = d > 0
+    return torch.where(apart, 1.0 / torch.tanh(torch.where(apart, d, 1.0)), 0.0)
+
+
 class _Distance(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, y: Tensor) -> Tensor:
@@ -253,11 +260,11 @@ class _Distance(torch.autograd.Function):
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, Tensor]:
         x, y = ctx.saved_tensors
         d = distance(x, y)  # through this function again, so that second derivatives exist
-        weight = (grads[0] * _inverse_sinh(d)).unsqueeze(-1)
-        excess = (2.0 * torch.sinh(0.5 * d).square()).unsqueeze(-1)  # c - 1
-        gap = y - x
-        grad_x = -_covector(weight * (gap - excess * x))
-        grad_y = -_covector(weight * (-gap - excess * y))
+        grad = grads[0].unsqueeze(-1)
+        toward = (y - x) * _inverse_sinh(d).unsqueeze(-1)
+        lean = torch.tanh(0.5 * d).unsqueeze(-1)  # (c - 1)/sinh d
+        grad_x = -_covector(grad * (toward - lean * x))
+        grad_y = -_covector(grad * (-toward - lean * y))
         return grad_x.sum_to_size(x.shape), grad_y.sum_to_size(y.shape)
 
 
@@ -272,7 +279,7 @@ class _PairwiseDistance(torch.autograd.Function):
         x, y = ctx.saved_tensors
         d = pairwise_distance(x, y)
         weight = grads[0] * _inverse_sinh(d)  # [n, m]
-        weight_c = weight * torch.cosh(d)
+        weight_c = grads[0] * _inverse_tanh(d)
         grad_x = weight @ y - weight_c.sum(-1).unsqueeze(-1) * x
         grad_y = weight.mT @ x - weight_c.sum(-2).unsqueeze(-1) * y
         return -_covector(grad_x), -_covector(grad_y)
@@ -366,12 +373,13 @@ def exp_map(x: Tensor, v: Tensor) -> Tensor:
 
 
 def log_map(x: Tensor, y: Tensor) -> Tensor:
-    """Inverse of the exponential map: ``Log_x(y) = d/sinh d · (y - c x)``."""
+    """Inverse of the exponential map: ``Log_x(y) = d/sinh d · (y - c x)``.
+
+    Written as ``(y - x) d/sinh d - d tanh(d/2) x``, in which nothing overflows.
+    """
     d = distance(x, y).unsqueeze(-1)
-    excess = 2.0 * torch.sinh(0.5 * d).square()  # c - 1
-    direction = (y - x) - excess * x
-    # frame coordinates and back: exactly tangent
-    return from_frame(x, to_frame(x, direction) / _sinhc(d))
+    vector = (y - x) / _sinhc(d) - (d * torch.tanh(0.5 * d)) * x
+    return from_frame(x, to_frame(x, vector))  # exactly tangent
 
 
 def parallel_transport(x: Tensor, y: Tensor, v: Tensor) -> Tensor:
@@ -409,7 +417,7 @@ def recenter(x: Tensor, root: Tensor) -> Tensor:
     delta = space - root_space
     along = (delta * (space + root_space)).sum(-1, keepdim=True) / (x[..., :1] + root[..., :1])
     along = along - (delta * root_space).sum(-1, keepdim=True) / (1.0 + root[..., :1])
-    return _lift(delta - root_space * along)
+    return project(torch.cat([along, delta - root_space * along], dim=-1))
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
@@ -448,10 +456,10 @@ def frechet_mean(x: Tensor, weights: Tensor | None = None, *, max_iter: int = 10
     """
     n = x.shape[-2]
     w = torch.full((n,), 1.0 / n, dtype=x.dtype, device=x.device) if weights is None else weights
+    if not (w >= 0).all() or not w.sum() > 0:
+        raise ValueError("The 'weights' of frechet_mean must not be negative, nor all zero.")
     w = w / w.sum()
-    total = w @ x
-    # the normalised sum is on the sheet, between the points: a close start
-    mean = project(total / torch.sqrt((-inner(total, total)).clamp_min(1e-30)))
+    mean = _midpoint(x, w)
     eye = torch.eye(x.shape[-1] - 1, dtype=x.dtype, device=x.device)
     eps = torch.finfo(x.dtype).eps
     value = (w * distance(mean, x).square()).sum()
@@ -475,6 +483,17 @@ def frechet_mean(x: Tensor, weights: Tensor | None = None, *, max_iter: int = 10
         if torch.linalg.vector_norm(step) <= 4.0 * eps * (1.0 + d.amax()):
             break
     return mean
+
+
+def _midpoint(x: Tensor, w: Tensor) -> Tensor:
+    """Weighted sum of the points, scaled to the sheet: between them, so a close start.
+
+    It is taken as seen from one of them, since sums of far-out coordinates cancel.
+    """
+    anchor = x[0]
+    total = w @ recenter(x, anchor)
+    near = project(total / torch.sqrt((-inner(total, total)).clamp_min(1e-30)))
+    return recenter(near, torch.cat([anchor[:1], -anchor[1:]]))
 
 
 # --- the chart that users see ---------------------------------------------------------------

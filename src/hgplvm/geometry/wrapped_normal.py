@@ -99,7 +99,7 @@ def kl_from_nodes(
 
 
 def kl_of_the_paper(std: Tensor, prior_scale: float) -> Tensor:
-    """The KL divergence as the paper evaluates it: the prior at v instead of at x.
+    """Evaluate the KL divergence as the paper does: the prior at v instead of at x.
 
     ``KL = Q log τ - Σ log s - Q/2 + Σ s²/2τ²``: blind to the mean.
     """

@@ -91,7 +91,7 @@ class CollapsedObjective(ABC):
     # --- inducing points ------------------------------------------------------------------
 
     def advance(self, parameters: Parameters) -> bool:
-        """Count a step, and draw new inducing points when it is time: True where the value moved."""
+        """Count a step, and draw inducing points when it is time: True where the value moved."""
         due = self._n_steps % self.inducing_update == 0
         self._n_steps += 1
         if due:

@@ -12,7 +12,7 @@ from hgplvm.geometry import Manifold
 
 __all__ = ["Evaluation", "Objective", "Parameters", "inside"]
 
-# Logarithms of positive parameters stay within this bound, in units of the scaled data.
+# Logarithms of positive parameters stay within this bound, in the units that the objective sees.
 LOG_BOUND = 25.0
 
 # Latents stay within this hyperbolic radius, where neighbours at a distance of 1e-10 (float32:
