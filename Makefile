@@ -29,6 +29,7 @@ docs: $(DOCS)
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/speed/exact.py
+	$(BIN)/python benchmarks/speed/collapsed.py
 	$(BIN)/python benchmarks/paper/paper_mode.py
 
 clean:

@@ -67,7 +67,16 @@ def test_an_output_that_cannot_be_made(tmp_path):
     assert "name another folder with --out" in done.stderr
 
 
-@pytest.mark.parametrize("arguments", [("demo", "--depth", "0"), ("demo", "--seed", "x"), ("demo", "--seed", "5000000000"), ("demo", "--out", "a" * 300), ("fit",)])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("demo", "--depth", "0"),
+        ("demo", "--seed", "x"),
+        ("demo", "--seed", "5000000000"),
+        ("demo", "--out", "a" * 300),
+        ("fit",),
+    ],
+)
 def test_bad_usage(tmp_path, arguments):
     done = run(*arguments, cwd=tmp_path)
     assert done.returncode == 2

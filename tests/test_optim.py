@@ -177,7 +177,9 @@ def test_slopes_of_the_line_search_are_derivatives_along_the_geodesic(normal):
     begin = start(lorentz.from_tangent(3.0 * torch.nn.functional.normalize(normal(6, 2), dim=1)))
     here = problem.evaluate(begin)
     direction = normal(13)
-    search = _LineSearch(problem, begin, here, direction, torch.dot(direction, here.gradient).item())
+    search = _LineSearch(
+        problem, begin, here, direction, torch.dot(direction, here.gradient).item()
+    )
     trial = search._try(0.7)
     up, down = (problem.value(begin.moved(lorentz, t * direction)) for t in (0.7001, 0.6999))
     assert trial.slope == pytest.approx((up - down) / 2e-4, rel=1e-6)

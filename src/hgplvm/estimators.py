@@ -52,6 +52,8 @@ NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
 START_DISTANCE = 1.5
 # the same for an MDS start
 MDS_DISTANCE = 4.0
+# an MDS start takes about ten N×N arrays: 5 GB for this many rows
+MDS_ROWS = 8000
 # standard deviation of q(x) at the start of a Bayesian fit
 START_STD = 0.1
 # the bound that is reported is a mean over this many draws of inducing points
@@ -219,6 +221,12 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return inside(manifold, latents)
         if self.init == "random":
             return starts.random_start(n_rows, q, manifold, like=data, generator=generator)
+        if self.init == "mds" and n_rows > MDS_ROWS:
+            raise ValueError(
+                f"The 'init' parameter of {self._name} must be 'pca', 'random' or an array for "
+                f"more than {MDS_ROWS} rows, since 'mds' holds the distances of all pairs. "
+                f"Got 'mds' for {n_rows} rows."
+            )
         start = starts.mds_start if self.init == "mds" else starts.pca_start
         distance = MDS_DISTANCE if self.init == "mds" else START_DISTANCE
         return start(data, q, manifold, median_distance=distance, generator=generator)
@@ -505,9 +513,10 @@ _PARAMETERS = """\
         Dimensions of the latent space.
 {more}    length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
-    init : {{"auto", "pca", "random"}} or array of shape (n_samples, n_components), default="auto"
-        Where the latents start: principal components ("pca", also what "auto" takes), the paper's
-        tiny random numbers ("random"), or {chart} coordinates.
+    init : {{"auto", "mds", "pca", "random"}} or array (n_samples, n_components), default="auto"
+        Where the latents start: principal components ("pca", also what "auto" takes), a metric
+        embedding of the squared data distances ("mds": better for trees, memory for all pairs of
+        rows), the paper's tiny random numbers ("random"), or {chart} coordinates.
     optimizer : {{"auto", "lbfgs", "adam", "rgd"}}, default="auto"
         Riemannian Adam ("adam", also what "auto" takes: it passes over the cusps of the kernel, in
         front of which line searches end), Riemannian L-BFGS with a line search ("lbfgs"), or the

@@ -5,7 +5,7 @@ The functions here act on the Lorentz model (curvature -1): points are rows ``(x
 :class:`Manifold` is that interface.
 """
 
-from hgplvm.geometry import euclidean, lorentz
+from hgplvm.geometry import euclidean, lorentz, wrapped_normal
 from hgplvm.geometry.charts import (
     klein_to_lorentz,
     lorentz_to_klein,
@@ -56,4 +56,5 @@ __all__ = [
     "recenter",
     "rotate",
     "to_frame",
+    "wrapped_normal",
 ]
