@@ -191,7 +191,7 @@ def test_bad_bayesian_parameters(model, parameters, message):
 
 
 def test_mds_start_of_too_many_rows():
-    with pytest.raises(ValueError, match="more than 8000 rows.* Got 'mds' for 8001 rows"):
+    with pytest.raises(ValueError, match=r"more than 8000 rows.* Got 'mds' for 8001 rows"):
         SparseHGPLVM(init="mds").fit(np.zeros((8001, 1)))
 
 

@@ -346,7 +346,7 @@ class _SparseGPLVM(_BaseGPLVM):
         n_components: int = 2,
         *,
         n_inducing: int = 50,
-        inducing_update: int = 1,
+        inducing_update: int = 5,
         chunk_size: int | Literal["auto"] = "auto",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
@@ -439,7 +439,7 @@ class _BayesianGPLVM(_SparseGPLVM):
         prior_scale: float = 1.0,
         kl: str = "exact",
         n_inducing: int = 50,
-        inducing_update: int = 1,
+        inducing_update: int = 5,
         chunk_size: int | Literal["auto"] = "auto",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
@@ -567,12 +567,12 @@ _PARAMETERS = """\
 _SPARSE = """\
     n_inducing : int, default=50
         Inducing points. With more than there are rows, all rows are taken, with a warning.
-    inducing_update : int, default=1
+    inducing_update : int, default=5
         Steps between two draws of the inducing points, which are rows of the latents. Points that
         stay for long pull the latents onto themselves.
     chunk_size : int or "auto", default="auto"
         Rows that are worked on at a time. Memory beyond data and latents grows with it times
-        `n_inducing`.
+        `n_inducing`; "auto" takes as many as a processor's cache holds (or a GPU keeps busy).
 """
 
 _BAYESIAN = """\

@@ -29,6 +29,12 @@ def test_exp_and_log_are_inverse(manifold, q, normal):
     assert torch.allclose(manifold.distance(x, y), a.norm(dim=1), rtol=1e-9)
 
 
+def test_placed_points_are_exponentials_of_frame_vectors(manifold, q, normal):
+    mean, v = manifold.from_tangent(normal(6, q)), normal(6, q)
+    expected = manifold.exp_map(mean, manifold.from_frame(mean, v))
+    assert torch.allclose(manifold.placed(mean, v), expected, rtol=1e-9, atol=1e-10)
+
+
 def test_tangent_space_at_the_origin_is_the_space_of_plain_arrays(manifold, q, normal):
     a = normal(6, q)
     origin = manifold.origin(q)

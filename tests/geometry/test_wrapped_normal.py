@@ -113,6 +113,32 @@ def test_nodes_of_the_small_rules_find_the_same_kl():
 
 
 @pytest.mark.parametrize("q", [1, 2, 3, 5])
+def test_gradients_of_placed_points_agree_with_autograd(manifold, q, normal):
+    mean, std = manifold.from_tangent(normal(5, 1, q)), 0.3 * normal(5, 1, q).exp()
+    zeta = normal(4, q)
+    zeta[0] = 0.0
+    weights = normal(5, 4)
+    leaves = [torch.zeros(5, 1, q, dtype=torch.float64, requires_grad=True) for _ in range(2)]
+    target = manifold.from_tangent(normal(q))
+    moved = manifold.exp_map(mean, manifold.from_frame(mean, leaves[0]))
+    x = wrapped_normal.place(manifold, moved, std * leaves[1].exp(), zeta)
+    (weights * manifold.distance(x, target.expand_as(x))).sum().backward()
+
+    x = x.detach()
+    away = -manifold.to_frame(x, manifold.log_map(x, target.expand_as(x)))
+    frame = weights[..., None] * away / manifold.distance(x, target.expand_as(x))[..., None]
+    v = std * zeta
+    by_mean, by_v = manifold.placed_gradient(mean, v, frame)
+    assert torch.allclose(by_mean.sum(1, keepdim=True), leaves[0].grad, rtol=1e-6, atol=1e-7)
+    assert torch.allclose((by_v * v).sum(1, keepdim=True), leaves[1].grad, rtol=1e-6, atol=1e-7)
+
+
+def test_to_tangent_undoes_from_tangent(manifold, normal):
+    a = torch.cat([3 * normal(20, 2), torch.zeros(1, 2).double(), 1e-9 * normal(3, 2)])
+    assert torch.allclose(manifold.to_tangent(manifold.from_tangent(a)), a, rtol=1e-9)
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 5])
 def test_rules_integrate_polynomials(q):
     like = torch.zeros(1, dtype=torch.float64)
     rules = [wrapped_normal.unscented(q, like=like), wrapped_normal.gauss_hermite(q, 3, like=like)]
@@ -133,6 +159,9 @@ def test_log_stretch_and_squared_radius_are_smooth_at_zero():
     far = r > 0.05
     assert torch.allclose(lorentz.log_stretch(r**2)[far], direct[far], rtol=1e-9, atol=1e-12)
     assert torch.allclose(lorentz.log_stretch(r**2)[~far], r[~far] ** 2 / 6, rtol=1e-4)
+    slope = (r / torch.tanh(r) - 1) / r**2
+    assert torch.allclose(lorentz.log_stretch_slope(r**2)[far], slope[far], rtol=1e-9)
+    assert torch.allclose(lorentz.log_stretch_slope(r[~far] ** 2), 1 / 3 - r[~far] ** 2 / 45)
     x = lorentz.from_tangent(r[:150, None])
     assert torch.allclose(lorentz.squared_radius(x), r[:150] ** 2, rtol=1e-9)
     zero = torch.zeros(3, 2, dtype=torch.float64, requires_grad=True)

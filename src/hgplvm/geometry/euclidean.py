@@ -13,7 +13,6 @@ from torch import Tensor
 from hgplvm.geometry.lorentz import canonical_axes
 
 __all__ = [
-    "ambient_covector",
     "ambient_dim",
     "canonical_rotation",
     "direction_sums",
@@ -26,12 +25,15 @@ __all__ = [
     "from_tangent",
     "log_map",
     "log_stretch",
+    "log_stretch_slope",
     "max_radius",
     "origin",
     "pair_features",
     "pair_squared_chord",
     "pairwise_distance",
     "parallel_transport",
+    "placed",
+    "placed_gradient",
     "project",
     "project_tangent",
     "recenter",
@@ -41,6 +43,7 @@ __all__ = [
     "squared_radius",
     "to_chart",
     "to_frame",
+    "to_tangent",
 ]
 
 
@@ -126,9 +129,24 @@ def log_stretch(square: Tensor) -> Tensor:
     return torch.zeros_like(square)
 
 
-def ambient_covector(x: Tensor, coordinates: Tensor) -> Tensor:  # noqa: ARG001
-    """Gradient itself."""
-    return coordinates
+def log_stretch_slope(square: Tensor) -> Tensor:
+    """Flat space does not stretch: 0."""
+    return torch.zeros_like(square)
+
+
+def to_tangent(x: Tensor) -> Tensor:
+    """Points are plain arrays."""
+    return x
+
+
+def placed(mean: Tensor, v: Tensor) -> Tensor:
+    """``μ + v``."""
+    return mean + v
+
+
+def placed_gradient(mean: Tensor, v: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+    """Pull gradients at ``x = μ + v`` back to μ and to v: they are the same."""
+    return frame, frame
 
 
 def project_tangent(x: Tensor, v: Tensor) -> Tensor:  # noqa: ARG001

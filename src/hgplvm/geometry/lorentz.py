@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "ambient_covector",
     "ambient_dim",
     "boost_to_origin",
     "canonical_rotation",
@@ -34,12 +33,15 @@ __all__ = [
     "inner",
     "log_map",
     "log_stretch",
+    "log_stretch_slope",
     "max_radius",
     "origin",
     "pair_features",
     "pair_squared_chord",
     "pairwise_distance",
     "parallel_transport",
+    "placed",
+    "placed_gradient",
     "project",
     "project_tangent",
     "recenter",
@@ -49,6 +51,7 @@ __all__ = [
     "squared_radius",
     "to_chart",
     "to_frame",
+    "to_tangent",
 ]
 
 
@@ -94,7 +97,7 @@ def project(x: Tensor, radius: float | None = None) -> Tensor:
 
 def _lift(space: Tensor) -> Tensor:
     """``(√(1 + ‖x̃‖²), x̃)``."""
-    time = torch.sqrt(1.0 + space.square().sum(-1, keepdim=True))
+    time = torch.sqrt(1.0 + _dot(space, space))
     return torch.cat([time, space], dim=-1)
 
 
@@ -225,14 +228,6 @@ def direction_sums(x: Tensor, y: Tensor, weights: Tensor, squared: Tensor) -> Te
     return products[..., 1:] - (products[..., :1] + cosh_sums) * ball
 
 
-def ambient_covector(x: Tensor, coordinates: Tensor) -> Tensor:
-    """Pass a frame gradient on to ambient coordinates.
-
-    ``J t`` for the tangent vector t: what automatic differentiation passes on.
-    """
-    return _covector(from_frame(x, coordinates))
-
-
 def _covector(v: Tensor) -> Tensor:
     """Lower the index: J v."""
     return torch.cat([-v[..., :1], v[..., 1:]], dim=-1)
@@ -287,7 +282,7 @@ class _PairwiseDistance(torch.autograd.Function):
 
 def squared_radius(x: Tensor) -> Tensor:
     """``d(o, x)²``, smooth at the origin."""
-    square = x[..., 1:].square().sum(-1)  # sinh² r
+    square = _dot(x[..., 1:], x[..., 1:]).squeeze(-1)  # sinh² r
     small = square < 1e-4
     safe = torch.where(small, 1.0, square)
     root = torch.sqrt(safe)
@@ -311,6 +306,15 @@ def log_stretch(square: Tensor) -> Tensor:
     return torch.where(small, series, large)
 
 
+def log_stretch_slope(square: Tensor) -> Tensor:
+    """``(r coth r - 1)/r²``: times a vector of length r, the gradient of :func:`log_stretch`."""
+    small = square < 1e-3
+    safe = torch.where(small, 1.0, square)
+    radius = torch.sqrt(safe)
+    series = 1.0 / 3.0 - square * (1.0 / 45.0 - square * (2.0 / 945.0 - square / 4725.0))
+    return torch.where(small, series, (radius / torch.tanh(radius) - 1.0) / safe)
+
+
 # --- tangent vectors ------------------------------------------------------------------------
 
 
@@ -331,7 +335,7 @@ def _sinhc(r: Tensor) -> Tensor:
 def _norm(v: Tensor) -> Tensor:
     """Euclidean norm with derivative 0 at 0, safe from overflow, [..., 1]."""
     unit = v.detach().abs().amax(-1, keepdim=True).clamp_min(1.0)
-    square = (v / unit).square().sum(-1, keepdim=True)
+    square = _dot(v / unit, v / unit)
     positive = square > 0
     return unit * torch.where(positive, torch.sqrt(torch.where(positive, square, 1.0)), 0.0)
 
@@ -361,6 +365,77 @@ def from_tangent(coordinates: Tensor) -> Tensor:
     cap = max_radius(coordinates.dtype)
     safe = coordinates * (cap / norm.clamp_min(cap))
     return _lift(_sinhc(norm.clamp_max(cap)) * safe)
+
+
+def to_tangent(x: Tensor) -> Tensor:
+    """Inverse of :func:`from_tangent`: the coordinates of ``Log_o(x)``."""
+    return x[..., 1:] * torch.rsqrt(_sinhc_squared(squared_radius(x))).unsqueeze(-1)
+
+
+def _sinhc_squared(square: Tensor) -> Tensor:
+    """``(sinh(r)/r)²`` from r²."""
+    return _sinhc(torch.sqrt(square)).square()
+
+
+def placed_gradient(mean: Tensor, v: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:
+    """Pull gradients at ``x = Exp_μ(PT(v))`` back to μ (in its frame) and to v.
+
+    x is the boost of ``w = Exp_o(v) = (cosh r, v sinh r/r)`` that takes o to μ. With t the gradient
+    at x as a tangent vector and ``b = (b₀, b̃)`` its image under the boost back::
+
+        ∂/∂v = b̃ sinh r/r + v [-b₀ sinh r/r + (b̃·v)(r cosh r - sinh r)/r³]
+        ∂/∂μ = w₀ b̃ - b₀ w̃ + (p·w̃) b̃ - (p·b̃) w̃,   p = μ̃/(1 + μ₀)
+
+    the last two terms because boosts to neighbouring points differ by a rotation as well.
+    `frame` holds the gradients in the frames at x; everything broadcasts against mean [..., Q+1].
+    """
+    square = _dot(v, v)
+    radius = torch.sqrt(square)
+    sinhc = _sinhc(radius)
+    space, time = sinhc * v, torch.cosh(radius)  # w̃, w₀
+    mean_time, mean_space = mean[..., :1], mean[..., 1:]
+    ball = mean_space / (1.0 + mean_time)  # p
+
+    # t in ambient coordinates, then boosted back
+    x = _boosted(mean, time, space)
+    t_time = _dot(x[1], frame)
+    t_space = frame + x[1] * (t_time / (1.0 + x[0]))
+    through = _dot(mean_space, t_space)
+    b_time = mean_time * t_time - through
+    b_space = t_space - mean_space * (t_time - through / (1.0 + mean_time))
+
+    small = square < 1e-4
+    safe = torch.where(small, 1.0, square)
+    bend = torch.where(small, 1.0 / 3.0 + square / 30.0, (time - sinhc) / safe)  # (c - s/r)/r²
+    by_v = sinhc * b_space + (_dot(b_space, v) * bend - b_time * sinhc) * v
+    by_mean = (time + _dot(ball, space)) * b_space - (_dot(ball, b_space) + b_time) * space
+    return by_mean, by_v
+
+
+def placed(mean: Tensor, v: Tensor) -> Tensor:
+    """``Exp_μ(PT_{o→μ}(0, v))``, as the boost of ``Exp_o(0, v)`` that takes o to μ."""
+    cap = max_radius(v.dtype)
+    radius = _norm(v)
+    v = v * (cap / radius.clamp_min(cap))
+    radius = radius.clamp_max(cap)
+    return project(torch.cat(_boosted(mean, torch.cosh(radius), _sinhc(radius) * v), dim=-1))
+
+
+def _boosted(mean: Tensor, time: Tensor, space: Tensor) -> tuple[Tensor, Tensor]:
+    """Apply the boost that takes o to mean to the point (time, space)."""
+    along = _dot(mean[..., 1:], space)
+    return (
+        mean[..., :1] * time + along,
+        space + mean[..., 1:] * (time + along / (1.0 + mean[..., :1])),
+    )
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    """Dot product over the last axis, [..., 1]: torch's reductions are slow over a few entries."""
+    total = a[..., 0] * b[..., 0]
+    for q in range(1, b.shape[-1]):
+        total = torch.addcmul(total, a[..., q], b[..., q])
+    return total.unsqueeze(-1)
 
 
 def exp_map(x: Tensor, v: Tensor) -> Tensor:

@@ -58,8 +58,14 @@ class Manifold(Protocol):
     def log_stretch(self, square: Tensor, /) -> Tensor:
         """How much the exponential map stretches volume across a ray, from the squared length."""
 
-    def ambient_covector(self, x: Tensor, coordinates: Tensor, /) -> Tensor:
-        """Frame gradient as a derivative with respect to ambient coordinates."""
+    def log_stretch_slope(self, square: Tensor, /) -> Tensor:
+        """Gradient of :meth:`log_stretch` as a factor of the vector itself."""
+
+    def placed(self, mean: Tensor, v: Tensor, /) -> Tensor:
+        """Point with frame coordinates v as seen from μ: ``Exp_μ(PT(v))``."""
+
+    def placed_gradient(self, mean: Tensor, v: Tensor, frame: Tensor, /) -> tuple[Tensor, Tensor]:
+        """Pull gradients at ``Exp_μ(PT(v))`` back to μ, in its frame, and to v."""
 
     def project_tangent(self, x: Tensor, v: Tensor, /) -> Tensor:
         """Project to the tangent space at x."""
@@ -72,6 +78,9 @@ class Manifold(Protocol):
 
     def from_tangent(self, coordinates: Tensor, /) -> Tensor:
         """Exponential map at the origin, on plain arrays."""
+
+    def to_tangent(self, x: Tensor, /) -> Tensor:
+        """Inverse of :meth:`from_tangent`."""
 
     def exp_map(self, x: Tensor, v: Tensor, /) -> Tensor:
         """Exponential map."""

@@ -31,9 +31,7 @@ LOG_2PI = math.log(2.0 * math.pi)
 
 def place(manifold: Manifold, mean: Tensor, std: Tensor, zeta: Tensor) -> Tensor:
     """Points ``Exp_μ(PT(s∘ζ))`` for standard coordinates ζ [..., Q]; everything broadcasts."""
-    v = std * zeta
-    mean = mean.expand(*v.shape[:-1], mean.shape[-1])
-    return manifold.exp_map(mean, manifold.from_frame(mean, v))
+    return manifold.placed(mean, std * zeta)
 
 
 def sample(
@@ -96,6 +94,27 @@ def kl_from_nodes(
     stretch = manifold.log_stretch(squares) - manifold.log_stretch(lengths)
     mean = ((squares / (2.0 * prior_scale**2) + (q - 1) * stretch) * weights).sum(-1)
     return mean - std.log().sum(-1) + q * (math.log(prior_scale) - 0.5)
+
+
+def kl_gradient(
+    manifold: Manifold, nodes: Tensor, std: Tensor, zeta: Tensor, prior_scale: float
+) -> tuple[Tensor, Tensor]:
+    """Gradients of the integrand of the KL divergence at each node.
+
+    Returns
+    -------
+    by_node : Tensor [..., H, Q]
+        With respect to x, in the frame at x: ``[1/τ² + (Q-1)(r coth r - 1)/r²] Log_o(x)``, which
+        points along the ray.
+    by_v : Tensor [..., H, Q]
+        With respect to v = s∘ζ, where x stays: ``-(Q-1)(r coth r - 1)/r² v`` with r = ‖v‖.
+    """
+    q = std.shape[-1]
+    v = std.unsqueeze(-2) * zeta
+    radial = manifold.log_stretch_slope(manifold.squared_radius(nodes)).unsqueeze(-1)
+    by_node = (1.0 / prior_scale**2 + (q - 1) * radial) * manifold.to_tangent(nodes)
+    slope = manifold.log_stretch_slope(v.square().sum(-1)).unsqueeze(-1)
+    return by_node, -(q - 1) * slope * v
 
 
 def kl_of_the_paper(std: Tensor, prior_scale: float) -> Tensor:

@@ -7,7 +7,8 @@ Bayesian model those of a quadrature over ``q(x_i)``. Then ``Ψ₁ = Σ_h w_h K^
     ∂F/∂K^(h) = w_h (∂F/∂Ψ₁ + 2 ∂F/∂Ψ₂ K^(h))
 
 Two passes over the rows: one sums the statistics, one turns the bound's derivatives into gradients
-of rows. Nothing of size N×N, N×M×M or N×M×D is held.
+of rows. Nothing of size N×M, let alone N×N, is held: what the first pass could keep for the second
+costs as much in fresh memory as to compute it again.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ JITTER = {torch.float64: 1e-10, torch.float32: 1e-5}
 # rows whose [rows, M] arrays fit a core's cache; larger chunks are slower on a CPU
 CACHED_ENTRIES = 2**17
 GPU_ENTRIES = 2**26
-BLOCK_ROWS = 2**15
+BLOCK_ROWS = 2**14
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class CollapsedObjective(ABC):
         Steps between two draws. Draws must be frequent: the bound rewards latents that sit on an
         inducing point, and pulls them onto points that stay.
     chunk_size : int or None
-        Rows at a time; None chooses by the size of the cache.
+        Rows at a time, for memory of O(chunk·M); None chooses by the size of the cache.
     """
 
     stochastic = True
@@ -126,8 +127,7 @@ class CollapsedObjective(ABC):
         inducing = self._inducing_pairs(parameters)
         gram = self._with_jitter(inducing.value, parameters)
         beta = 1.0 / self.noise_variance(parameters)
-        kept: list[_Pairs] = []
-        bound = collapsed_bound(gram, self._statistics(parameters, kept), beta)
+        bound = collapsed_bound(gram, self._statistics(parameters), beta)
 
         length_scale, variance = (parameters.positive(k) for k in ("length_scale", "variance"))
         # σ moves K_mm, every K^(h), and ψ₀; κ all but the last
@@ -136,12 +136,11 @@ class CollapsedObjective(ABC):
         by_length_scale = -(bound.gram * slope * inducing.ratio).sum()
         divergence = 0.0
         rows_gradient: dict[str, list[Tensor]] = {}
-        reusable = iter(kept)
         for block in self._blocks():
             nodes, weights = self._nodes(parameters, block)
             frames = []
             for rows, chunk in self._chunks(block, nodes, len(weights)):
-                pairs = next(reusable) if kept else self._pairs(chunk, parameters)
+                pairs = self._pairs(chunk, parameters)
                 pull, through_value = self._pull(bound, pairs, rows, weights)
                 by_variance = by_variance + through_value
                 slope = variance * self.kernel.slope(pairs.ratio, pairs.value / variance)
@@ -173,16 +172,15 @@ class CollapsedObjective(ABC):
 
     # --- the two passes -------------------------------------------------------------------
 
-    def _statistics(self, parameters: Parameters, kept: list[_Pairs] | None = None) -> Statistics:
-        """First pass: sums over the rows. Appends to `kept` what the second pass can reuse."""
+    def _statistics(self, parameters: Parameters) -> Statistics:
+        """First pass: sums over the rows."""
         m = self.inducing.shape[0]
         psi2 = self.data.new_zeros(m, m)
         projection = self.data.new_zeros(m, self.data.shape[1])
         for block in self._blocks():
             nodes, weights = self._nodes(parameters, block)
             for rows, chunk in self._chunks(block, nodes, len(weights)):
-                pairs = self._pairs(chunk, parameters)
-                value = pairs.value  # [n·H, M], nodes of a row side by side
+                value = self._pairs(chunk, parameters).value  # [n·H, M], a row's nodes together
                 if len(weights) == 1:
                     psi2.addmm_(value.mT, value)
                     projection.addmm_(value.mT, self.data[rows])
@@ -191,8 +189,6 @@ class CollapsedObjective(ABC):
                     psi2.addmm_(weighted.mT, value)
                     psi1 = weighted.view(-1, len(weights), m).sum(1)
                     projection.addmm_(psi1.mT, self.data[rows])
-                if kept is not None and self._keeps(m * len(weights)):
-                    kept.append(pairs)
         variance = parameters.positive("variance")
         return Statistics(
             self.n_rows, self.n_columns, self.n_rows * variance, psi2, projection, self.squares
@@ -245,10 +241,6 @@ class CollapsedObjective(ABC):
             rows = slice(start, min(start + size, block.stop))
             first, last = (n_nodes * (i - block.start) for i in (rows.start, rows.stop))
             yield rows, nodes[first:last]
-
-    def _keeps(self, entries_per_row: int) -> bool:
-        """Whether the first pass keeps its pairs: only where chunks were not asked for."""
-        return self.chunk_size is None and self.n_rows * entries_per_row <= 2**24
 
     # --- what the models differ in --------------------------------------------------------
 
@@ -381,23 +373,28 @@ class BayesianObjective(CollapsedObjective):
     def _rows_gradient(
         self, parameters: Parameters, rows: slice, nodes: Tensor, frame: Tensor
     ) -> tuple[dict[str, Tensor], float]:
-        """Pass node gradients on to μ and log s, by automatic differentiation of n·H points."""
-        manifold, mean = self.manifold, parameters.latents[rows]
-        log_std = parameters.logs["std"][rows].detach().requires_grad_()
-        move = torch.zeros_like(log_std, requires_grad=True)
-        with torch.enable_grad():
-            moved = manifold.exp_map(mean, manifold.from_frame(mean, move))
-            placed = self._placed(moved, log_std.exp(), rows)
-            divergence = self._kl_rows(placed, log_std.exp(), rows).sum()
-            covector = manifold.ambient_covector(nodes, frame).view_as(placed)
-            by_move, by_std = torch.autograd.grad(
-                [placed, divergence],
-                [move, log_std],
-                [covector, -torch.ones_like(divergence)],
+        """Pass node gradients on to μ and log s; the KL divergence adds its own to the nodes."""
+        mean, std = parameters.latents[rows], parameters.logs["std"][rows].exp()
+        zeta, weights = self._rows_zeta(rows), self._weights[:, None]
+        placed = nodes.view(len(mean), -1, nodes.shape[-1])  # [n, H, Q+1]
+        frame = frame.view(*placed.shape[:2], -1)
+        v = std.unsqueeze(1) * zeta
+        divergence = self._kl_rows(placed, std, rows).sum().item()
+        if self.kl == "paper":
+            by_mean, by_v = self.manifold.placed_gradient(mean.unsqueeze(1), v, frame)
+            by_std = (by_v * v).sum(1) + 1.0 - (std / self.prior_scale).square()
+        else:
+            at_node, at_v = wrapped_normal.kl_gradient(
+                self.manifold, placed, std, zeta, self.prior_scale
             )
+            by_mean, by_v = self.manifold.placed_gradient(
+                mean.unsqueeze(1), v, frame - weights * at_node
+            )
+            by_std = ((by_v - weights * at_v) * v).sum(1) + 1.0
+        by_move = by_mean.sum(1)
         if self._n_steps <= self.warmup:
             by_std = torch.zeros_like(by_std)
-        return {"latents": by_move, "std": by_std}, divergence.item()
+        return {"latents": by_move, "std": by_std}, divergence
 
     def _divergence(self, parameters: Parameters) -> float:
         total = 0.0
