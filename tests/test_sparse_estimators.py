@@ -205,6 +205,15 @@ def test_a_fit_on_the_gpu(model_class, init, tree):
     assert correlation > 0.7
 
 
+def test_auto_takes_the_start_under_which_the_data_are_likeliest():
+    tree = make_binary_tree(4, random_state=0)
+    still = {"optimizer": "rgd", "learning_rate": 1e-9, "max_iter": 1, "random_state": 0}
+    auto = HGPLVM(**still).fit(tree.data)
+    pca = HGPLVM(init="pca", **still).fit(tree.data)
+    assert auto.log_likelihood_ > pca.log_likelihood_ + 1000
+    assert distance_correlation(tree.tree_distance, auto.embedding_) > 0.9
+
+
 def test_mds_start_keeps_the_distances_of_the_tree():
     tree = make_binary_tree(4, random_state=0)
     model = HGPLVM(init="mds", optimizer="rgd", learning_rate=1e-9, max_iter=1, random_state=0)

@@ -42,8 +42,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with the arrays")
     parser.add_argument("--data", nargs="+", default=list(DATA), choices=list(DATA))
-    parser.add_argument("--models", nargs="+", default=["SparseHGPLVM", "BayesianHGPLVM"])
-    parser.add_argument("--inits", nargs="+", default=["pca", "mds"])
+    parser.add_argument("--models", nargs="+", default=["HGPLVM", "SparseHGPLVM", "BayesianHGPLVM"])
+    parser.add_argument("--inits", nargs="+", default=["auto"])
     parser.add_argument("--seeds", type=int, default=3)
     options = parser.parse_args()
 

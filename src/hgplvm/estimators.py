@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Literal, Self, TypeVar
@@ -48,12 +48,11 @@ OPTIMIZERS = ("auto", "lbfgs", "adam", "rgd")
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # the noise variance stays above this, as a share of the data's variance
 NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
-# median distance between the latents of a principal component start, in units of the curvature
-START_DISTANCE = 1.5
-# the same for an MDS start
-MDS_DISTANCE = 4.0
-# an MDS start takes about ten N×N arrays: 5 GB for this many rows
+# length scale of the flat models, and of starts that do not come with one
+FLAT_LENGTH_SCALE = 3.0
+# an MDS start takes about ten N×N arrays, 5 GB for this many rows; "auto" is less patient
 MDS_ROWS = 8000
+AUTO_ROWS = 2000
 # standard deviation of q(x) at the start of a Bayesian fit
 START_STD = 0.1
 # the bound that is reported is a mean over this many draws of inducing points
@@ -124,7 +123,7 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         objective = self._make_objective(scaled, generator)
         result = fit(
             objective,
-            self._start(objective.data, generator),
+            self._start(scaled, objective.data, generator),
             self._make_optimizer(),
             max_iter=self.max_iter,
             tol=self.tol,
@@ -191,26 +190,39 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         data: Array = checked.toarray() if issparse(checked) else checked
         return data - data.mean(axis=0)
 
-    def _start(self, data: Tensor, generator: torch.Generator) -> Parameters:
-        """Latents of the chosen start, with σ, β⁻¹ and κ to match."""
-        manifold, learns_length_scale = self._manifold, False
-        length_scale = 2.0 * START_DISTANCE
-        if manifold is lorentz:
-            learns_length_scale = self.length_scale == "auto"
-            length_scale = length_scale if learns_length_scale else float(self.length_scale)
-        latents = self._start_latents(data, generator)
+    def _start(self, data: Tensor, rotated: Tensor, generator: torch.Generator) -> Parameters:
+        """Latents of the chosen start, with σ, β⁻¹ and κ to match.
+
+        Of several, the one under which the data are the most likely. `rotated` are the data in as
+        few columns as they need.
+        """
+        candidates = [
+            self._with_parameters(rotated, latents, length_scale)
+            for latents, length_scale in self._start_latents(rotated, generator)
+        ]
+        if len(candidates) == 1:
+            return candidates[0]
+        floor = NOISE_FLOOR[self.dtype]
+        return max(candidates, key=lambda p: starts.evidence(data, p, self._manifold, floor))
+
+    def _with_parameters(self, data: Tensor, latents: Tensor, length_scale: float) -> Parameters:
+        learns_length_scale = self._manifold is lorentz and self.length_scale == "auto"
         variance, noise = 1.0, 1.0  # the paper's start
         if not (isinstance(self.init, str) and self.init == "random"):
             variance, noise = starts.variogram(
-                data, latents, manifold, length_scale, n_columns=self.n_features_in_
+                data, latents, self._manifold, length_scale, n_columns=self.n_features_in_
             )
         positive = {"variance": variance, "noise": noise, "length_scale": length_scale}
         logs = {name: data.new_tensor(math.log(value)) for name, value in positive.items()}
         free = ("variance", "noise", "length_scale")[: 3 if learns_length_scale else 2]
         return Parameters(latents, logs, free)
 
-    def _start_latents(self, data: Tensor, generator: torch.Generator) -> Tensor:
+    def _start_latents(
+        self, data: Tensor, generator: torch.Generator
+    ) -> Iterator[tuple[Tensor, float]]:
+        """Latents to start from, and the length scale that goes with them."""
         n_rows, q, manifold = data.shape[0], self.n_components, self._manifold
+        given = manifold is lorentz and self.length_scale != "auto"
         if not isinstance(self.init, str):
             array = check.check_init_array(
                 self._name, self.init, (n_rows, q), inside_ball=manifold is lorentz
@@ -218,25 +230,37 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             latents = manifold.from_chart(torch.from_numpy(array / self._unit).to(data))
             if not torch.equal(inside(manifold, latents), latents):  # centred, more rows fit in
                 latents = manifold.recenter(latents, manifold.frechet_mean(latents))
-            return inside(manifold, latents)
-        if self.init == "random":
-            return starts.random_start(n_rows, q, manifold, like=data, generator=generator)
+            yield (
+                inside(manifold, latents),
+                float(self.length_scale) if given else FLAT_LENGTH_SCALE,
+            )
+        elif self.init == "random":
+            latents = starts.random_start(n_rows, q, manifold, like=data, generator=generator)
+            yield latents, float(self.length_scale) if given else FLAT_LENGTH_SCALE
+        else:
+            for start, distance in self._recipes(n_rows):
+                latents = start(data, q, manifold, median_distance=distance, generator=generator)
+                length_scale = float(self.length_scale) if given else 2.0 * distance
+                yield latents, length_scale if manifold is lorentz else FLAT_LENGTH_SCALE
+
+    def _recipes(self, n_rows: int) -> tuple[tuple[Callable[..., Tensor], float], ...]:
+        """Kinds of start to try, and the median distance of each."""
         if self.init == "mds" and n_rows > MDS_ROWS:
             raise ValueError(
-                f"The 'init' parameter of {self._name} must be 'pca', 'random' or an array for "
-                f"more than {MDS_ROWS} rows, since 'mds' holds the distances of all pairs. "
+                f"The 'init' parameter of {self._name} must be 'auto', 'pca', 'random' or an array "
+                f"for more than {MDS_ROWS} rows, since 'mds' holds the distances of all pairs. "
                 f"Got 'mds' for {n_rows} rows."
             )
-        start = starts.mds_start if self.init == "mds" else starts.pca_start
-        distance = MDS_DISTANCE if self.init == "mds" else START_DISTANCE
-        return start(data, q, manifold, median_distance=distance, generator=generator)
+        if self.init == "auto" and n_rows <= AUTO_ROWS:
+            return ((starts.pca_start, 1.5), (starts.mds_start, 1.5), (starts.mds_start, 4.0))
+        return ((starts.mds_start, 4.0),) if self.init == "mds" else ((starts.pca_start, 1.5),)
 
     @property
     def _unit(self) -> float:
         """Unit of the latents that users see: flat space has none of its own, so κ sets it."""
         if self._manifold is lorentz or self.length_scale == "auto":
             return 1.0
-        return float(self.length_scale) / (2.0 * START_DISTANCE)
+        return float(self.length_scale) / FLAT_LENGTH_SCALE
 
     def _make_objective(self, data: Tensor, generator: torch.Generator) -> Any:
         raise NotImplementedError
@@ -498,8 +522,8 @@ class _BayesianGPLVM(_SparseGPLVM):
             **self._collapsed_options(data, generator),
         )
 
-    def _start(self, data: Tensor, generator: torch.Generator) -> Parameters:
-        points = super()._start(data, generator)
+    def _start(self, data: Tensor, rotated: Tensor, generator: torch.Generator) -> Parameters:
+        points = super()._start(data, rotated, generator)
         std = data.new_full((data.shape[0], self.n_components), math.log(START_STD))
         return Parameters(points.latents, {**points.logs, "std": std}, (*points.free, "std"))
 
@@ -514,9 +538,10 @@ _PARAMETERS = """\
 {more}    length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
     init : {{"auto", "mds", "pca", "random"}} or array (n_samples, n_components), default="auto"
-        Where the latents start: principal components ("pca", also what "auto" takes), a metric
-        embedding of the squared data distances ("mds": better for trees, memory for all pairs of
-        rows), the paper's tiny random numbers ("random"), or {chart} coordinates.
+        Where the latents start: principal components ("pca"), a metric embedding of the squared
+        data distances ("mds", which holds all pairs of rows), the paper's tiny random numbers
+        ("random"), or {chart} coordinates. "auto" compares "pca" and "mds" at two sizes by the
+        likelihood of the data, for up to 2,000 rows, and takes "pca" beyond.
     optimizer : {{"auto", "lbfgs", "adam", "rgd"}}, default="auto"
         Riemannian Adam ("adam", also what "auto" takes: it passes over the cusps of the kernel, in
         front of which line searches end), Riemannian L-BFGS with a line search ("lbfgs"), or the

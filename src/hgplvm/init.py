@@ -1,17 +1,21 @@
-"""Where a fit starts: latents at random (the paper's start) or from principal components."""
+"""Where a fit starts: at random (the paper's start), from principal components, from distances."""
 
 from __future__ import annotations
+
+import math
 
 import torch
 from torch import Tensor
 
+from hgplvm.errors import NotPositiveDefiniteError
 from hgplvm.geometry import Manifold
-from hgplvm.objectives import Parameters, inside
+from hgplvm.kernels import Exponential
+from hgplvm.objectives import ExactObjective, Parameters, inside
 from hgplvm.objectives.parameters import LATENT_RADIUS
 from hgplvm.objectives.stress import StressObjective
 from hgplvm.optim import LBFGS
 
-__all__ = ["mds_start", "pca_start", "random_start", "scaled", "variogram"]
+__all__ = ["evidence", "mds_start", "pca_start", "random_start", "scaled", "variogram"]
 
 # the paper draws its start from U(-1e-3, 1e-3)
 RANDOM_WIDTH = 1e-3
@@ -96,6 +100,18 @@ def variogram(
     noise = min(max(noise, 0.01 * mean), 0.95 * mean)
     variance = (mean - noise) / max(rise.mean().item(), 1e-12)
     return max(variance, 1e-6), max(noise, 1e-6)
+
+
+def evidence(data: Tensor, parameters: Parameters, manifold: Manifold, noise_floor: float) -> float:
+    """Log likelihood, under the exact model, of (a sample of) the data at a start."""
+    stride = -(-data.shape[0] // 1000)
+    objective = ExactObjective(data[::stride], manifold, Exponential(), noise_floor=noise_floor)
+    try:
+        return objective.value(
+            Parameters(parameters.latents[::stride], parameters.logs, parameters.free)
+        )
+    except NotPositiveDefiniteError:
+        return -math.inf
 
 
 def mds_start(

@@ -229,7 +229,8 @@ class CollapsedObjective(ABC):
 
     def _blocks(self) -> Iterator[slice]:
         """Rows whose nodes are placed together: arrays of size [rows, H, Q+1]."""
-        size = self.chunk_size or BLOCK_ROWS
+        on_cpu = self.data.device.type == "cpu"
+        size = self.chunk_size or (BLOCK_ROWS if on_cpu else GPU_ENTRIES // self.n_inducing)
         for start in range(0, self.n_rows, size):
             yield slice(start, min(start + size, self.n_rows))
 
