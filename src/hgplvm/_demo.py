@@ -33,7 +33,7 @@ def run(depth: int, out: Path, seed: int, *, verbose: int = 1) -> str:
     """Fit a generated tree, write ``embedding.csv`` and ``poincare.png``; return the table."""
     tree = make_binary_tree(depth, random_state=seed)
     started = time.perf_counter()
-    model = HGPLVM(center=0, random_state=seed, verbose=verbose).fit(tree.data)
+    model = HGPLVM(random_state=seed, verbose=verbose).fit(tree.data)
     seconds = time.perf_counter() - started
 
     _write(out / "embedding.csv", lambda path: _write_csv(path, model.embedding_, tree))
