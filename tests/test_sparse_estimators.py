@@ -13,8 +13,8 @@ from hgplvm import (
     geometry,
 )
 from hgplvm.datasets import make_binary_tree
-from hgplvm.estimators import Pose
 from hgplvm.geometry import lorentz
+from hgplvm.geometry.pose import Pose
 from hgplvm.metrics import distance_correlation
 
 MODELS = [SparseHGPLVM, SparseGPLVM, BayesianHGPLVM, BayesianGPLVM]

@@ -14,6 +14,7 @@ from hgplvm.objectives import (
     SparseObjective,
 )
 from hgplvm.objectives.bound import Statistics, collapsed_bound
+from tests.memory import peak_bytes
 
 FREE = ("variance", "noise", "length_scale")
 QUADRATURES = ["unscented", "gauss-hermite", "monte-carlo"]
@@ -241,19 +242,6 @@ def test_chunks_do_not_change_the_result(manifold, chunk_size, normal):
         assert part.value == pytest.approx(whole.value, rel=1e-10)
         scale = whole.gradient.abs().max()
         assert (part.gradient - whole.gradient).abs().max() <= 1e-10 * scale
-
-
-def peak_bytes(function):
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
-    ) as profile:
-        function()
-    balance = peak = 0
-    for event in profile.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            balance += event.nbytes()
-            peak = max(peak, balance)
-    return peak
 
 
 @pytest.mark.parametrize("model", ["sparse", "bayesian"])
