@@ -73,3 +73,13 @@ def test_variogram_of_poor_data_is_positive(manifold, normal):
     for data in (torch.zeros(5, 2, dtype=torch.float64), normal(2, 3)):
         x = manifold.from_tangent(normal(len(data), 2))
         assert min(init.variogram(data, x, manifold, 1.0, n_columns=3)) > 0
+
+
+def test_mds_start_takes_the_nugget_off_the_distances(manifold, normal, generator):
+    """Two clusters in loud noise: without the nugget, within is half of between."""
+    data = normal(40, 200)
+    data[20:, 0] += 20.0
+    data -= data.mean(0)
+    x = init.mds_start(data, 2, manifold, median_distance=4.0, generator=generator)
+    distance = manifold.pairwise_distance(x)
+    assert distance[:20, :20].median() < 0.3 * distance[:20, 20:].median()

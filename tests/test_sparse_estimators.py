@@ -218,3 +218,31 @@ def test_mds_start_keeps_the_distances_of_the_tree():
     tree = make_binary_tree(4, random_state=0)
     model = HGPLVM(init="mds", optimizer="rgd", learning_rate=1e-9, max_iter=1, random_state=0)
     assert distance_correlation(tree.tree_distance, model.fit(tree.data).embedding_) > 0.9
+
+
+def test_the_reported_bound_is_a_mean_over_draws_and_the_best_draw_is_kept():
+    class Draws:
+        inducing = None
+        count = 0
+
+        def draw(self, parameters):
+            self.count += 1
+            self.inducing = self.count
+
+        def value(self, parameters):
+            return -abs(self.count - 7.0)
+
+    class Result:
+        parameters = None
+        value = 1e9
+
+    draws = Draws()
+    mean = np.mean([-abs(i - 7.0) for i in range(1, 21)])
+    assert SparseHGPLVM()._final_value(draws, Result()) == pytest.approx(mean)
+    assert draws.inducing == 7
+
+
+def test_the_warm_up_is_a_third_of_the_steps():
+    model = BayesianHGPLVM(max_iter=90, n_inducing=5)
+    data = torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert model._make_objective(data, torch.Generator()).warmup == 30
