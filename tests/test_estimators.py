@@ -52,7 +52,8 @@ def test_fitted_attributes(fitted, tree):
     assert {"objective", "seconds", "noise_variance", "length_scale"} <= set(fitted.history_)
     assert len(fitted.history_["objective"]) == fitted.n_iter_ + 1
     assert fitted.n_features_in_ == 15
-    assert "max_iter=100" in fitted.stop_reason_
+    assert "rises less than tol" in fitted.stop_reason_
+    assert "max_iter=3" in HGPLVM(max_iter=3).fit(tree.data).stop_reason_
     assert min(fitted.variance_, fitted.noise_variance_, fitted.length_scale_) > 0
     assert not hasattr(GPLVM(max_iter=1).fit(tree.data), "lorentz_")
 
@@ -165,7 +166,8 @@ def test_frames_sparse_matrices_and_tensors_are_data_too(tree):
     frame = pd.DataFrame(tree.data, columns=[f"gene{i}" for i in range(15)])
     for data in (frame, scipy.sparse.csr_array(tree.data), torch.from_numpy(tree.data)):
         model = HGPLVM(max_iter=3, random_state=0).fit(data)
-        assert np.allclose(model.embedding_, reference.embedding_)
+        # sums over another memory layout round otherwise, and the start amplifies that
+        assert np.allclose(model.embedding_, reference.embedding_, atol=1e-5)
     model = HGPLVM(max_iter=3).fit(frame)
     assert model.feature_names_in_.tolist() == list(frame.columns)
     assert model.get_feature_names_out().tolist() == ["hgplvm0", "hgplvm1"]

@@ -1,5 +1,6 @@
 """The optimisers on problems whose solution is known."""
 
+import itertools
 import math
 
 import numpy as np
@@ -157,14 +158,14 @@ def test_adams_first_step_is_its_rate_and_the_rate_falls_along_a_cosine():
     targets = lorentz.from_tangent(torch.tensor([[3.0, 0.0], [0.0, 2.0]], dtype=torch.float64))
     problem = Pull(targets, lorentz)
     parameters = start(lorentz.origin(2).expand(2, -1).clone())
-    here, optimizer, sizes = problem.evaluate(parameters), Adam(0.1, horizon=8), []
+    here, optimizer, sizes = problem.evaluate(parameters), Adam(0.1, horizon=8, log_rate=0.3), []
     for _ in range(9):
         step = optimizer.step(problem, parameters, here)
         if not sizes:
             moved = lorentz.distance(parameters.latents, step.parameters.latents)
             # the second moment is a mean over coordinates: one of two carries the whole gradient
             assert torch.allclose(moved, torch.full((2,), 0.1 * 2**0.5, dtype=torch.float64))
-            assert step.parameters.logs["v"].item() == pytest.approx(0.3)  # logs: three times
+            assert step.parameters.logs["v"].item() == pytest.approx(0.3)
         sizes.append(step.size)
         parameters, here = step.parameters, step.evaluation
     expected = [0.05 * (1 + math.cos(math.pi * t / 8)) for t in range(9)]
@@ -212,3 +213,57 @@ def test_lbfgs_moves_no_row_further_than_it_may():
         step = optimizer.step(problem, parameters, here)
         assert lorentz.distance(parameters.latents, step.parameters.latents).max() <= 0.25 + 1e-9
         parameters, here = step.parameters, step.evaluation
+
+
+class Slope:
+    """An objective that rises by a given amount at every step, wherever the steps lead."""
+
+    manifold = lorentz
+    n_entries = 1
+
+    def __init__(self, rises, *, stochastic=False):
+        self.values, self.stochastic = list(itertools.accumulate(rises, initial=0.0)), stochastic
+        self.count = -1
+
+    def advance(self, parameters):
+        return False
+
+    def evaluate(self, parameters):
+        self.count += 1
+        return Evaluation(self.values[self.count], torch.ones(3, dtype=torch.float64))
+
+
+def sizes_on(slope, n_steps, **options):
+    parameters, optimizer, sizes = start(lorentz.origin(2)[None]), Adam(**options), []
+    here = slope.evaluate(parameters)
+    for _ in range(n_steps):
+        step = optimizer.step(slope, parameters, here)
+        if step.stalled:
+            return sizes, step.stalled
+        sizes.append(step.size)
+        parameters, here = step.parameters, step.evaluation
+    return sizes, None
+
+
+def test_adam_shortens_its_steps_where_the_objective_pauses_and_then_stops():
+    options = {"learning_rate": 1.0, "horizon": 10**9, "smallest_rise": 0.5}
+    sizes, stalled = sizes_on(Slope([0.1] * 40), 40, **options)
+    assert "less than tol" in stalled
+    assert sorted(set(np.round(sizes, 6)), reverse=True) == pytest.approx([1.0, 0.3, 0.09])
+    assert len(sizes) == 6 + 7 + 7  # the first pause has no value before the first step
+
+
+@pytest.mark.parametrize(
+    ("slope", "smallest_rise"),
+    [
+        (Slope([0.6] * 40), 0.5),  # rises enough
+        (Slope([0.1] * 40), 0.0),  # no such rule
+        (Slope([0.1] * 40, stochastic=True), 0.5),  # values do not compare
+    ],
+)
+def test_adam_keeps_its_rate_otherwise(slope, smallest_rise):
+    sizes, stalled = sizes_on(
+        slope, 40, learning_rate=1.0, horizon=10**9, smallest_rise=smallest_rise
+    )
+    assert stalled is None
+    assert np.allclose(sizes, 1.0)

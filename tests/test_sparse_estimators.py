@@ -13,9 +13,11 @@ from hgplvm import (
     geometry,
 )
 from hgplvm.datasets import make_binary_tree
+from hgplvm.fit import FitResult
 from hgplvm.geometry import lorentz
 from hgplvm.geometry.pose import Pose
 from hgplvm.metrics import distance_correlation
+from hgplvm.objectives import Parameters
 
 MODELS = [SparseHGPLVM, SparseGPLVM, BayesianHGPLVM, BayesianGPLVM]
 BAYESIAN = [BayesianHGPLVM, BayesianGPLVM]
@@ -190,11 +192,6 @@ def test_bad_bayesian_parameters(model, parameters, message):
         model(**parameters).fit(np.eye(5))
 
 
-def test_mds_start_of_too_many_rows():
-    with pytest.raises(ValueError, match=r"more than 8000 rows.* Got 'mds' for 8001 rows"):
-        SparseHGPLVM(init="mds").fit(np.zeros((8001, 1)))
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
 @pytest.mark.parametrize("init", ["pca", "mds"])
@@ -220,29 +217,35 @@ def test_mds_start_keeps_the_distances_of_the_tree():
     assert distance_correlation(tree.tree_distance, model.fit(tree.data).embedding_) > 0.9
 
 
-def test_the_reported_bound_is_a_mean_over_draws_and_the_best_draw_is_kept():
-    class Draws:
-        inducing = None
-        count = 0
+class Draws:
+    """A bound whose value depends on how often was drawn, and on where the fit stands."""
 
-        def draw(self, parameters):
-            self.count += 1
-            self.inducing = self.count
+    def __init__(self):
+        self.count, self.inducing = 0, None
 
-        def value(self, parameters):
-            return -abs(self.count - 7.0)
+    def draw(self, parameters):
+        self.count = self.count % 20 + 1
+        self.inducing = (parameters.positive("v"), self.count)
 
-    class Result:
-        parameters = None
-        value = 1e9
+    def value(self, parameters):
+        return parameters.positive("v") - abs(self.count - 7.0)
 
-    draws = Draws()
-    mean = np.mean([-abs(i - 7.0) for i in range(1, 21)])
-    assert SparseHGPLVM()._final_value(draws, Result()) == pytest.approx(mean)
-    assert draws.inducing == 7
+
+def end(value):
+    return Parameters(torch.zeros(1, 2), {"v": torch.tensor(value).log()}, ())
+
+
+@pytest.mark.parametrize(("start", "stop"), [(1.0, 2.0), (2.0, 1.0)])
+def test_the_reported_bound_is_a_mean_over_draws_and_the_better_end_is_kept(start, stop):
+    draws, begin = Draws(), end(start)
+    result = FitResult(end(stop), 1e9, {}, 1, "")
+    final, value = SparseHGPLVM()._finish(draws, begin, result)
+    assert final is (result.parameters if stop > start else begin)
+    assert value == pytest.approx(2.0 + np.mean([-abs(i - 7.0) for i in range(1, 21)]))
+    assert draws.inducing == (2.0, 7)
 
 
 def test_the_warm_up_is_a_third_of_the_steps():
     model = BayesianHGPLVM(max_iter=90, n_inducing=5)
     data = torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert model._make_objective(data, torch.Generator()).warmup == 30
+    assert model._make_objective(data, 0.0, torch.Generator()).warmup == 30

@@ -51,15 +51,16 @@ def check_number(
     value: object,
     *,
     low: float = -math.inf,
+    high: float = math.inf,
     closed: bool = True,
     integer: bool = False,
     or_options: Sequence[str] = (),
 ) -> None:
-    """Reject value unless it is a finite number from `low` on, or one of `or_options`."""
+    """Reject value unless it is a number from `low` to below `high`, or one of `or_options`."""
     if isinstance(value, str) and value in or_options:
         return
     kind = "an int" if integer else "a finite float"
-    allowed = f"{kind} in the range {'[' if closed else '('}{low:g}, inf)"
+    allowed = f"{kind} in the range {'[' if closed else '('}{low:g}, {high:g})"
     if or_options:
         allowed += f" or {_listing(or_options)}"
     of_kind = isinstance(value, Integral if integer else Real) and not isinstance(value, bool)
@@ -67,7 +68,7 @@ def check_number(
         number = float(value) if of_kind else math.nan  # type: ignore[arg-type]
     except OverflowError:
         number = math.inf
-    if not math.isfinite(number) or number < low or (number == low and not closed):
+    if not low <= number < high or (number == low and not closed):
         raise _reject(owner, name, allowed, value)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from operator import itemgetter
 from typing import Any, Literal, Self, TypeVar
 
@@ -31,6 +31,7 @@ from hgplvm.objectives import (
     inside,
 )
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
+from hgplvm.start import RATE, Begin, find_start
 
 __all__ = [
     "GPLVM",
@@ -50,11 +51,12 @@ DTYPES = {"float64": torch.float64, "float32": torch.float32}
 NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
 # length scale of the flat models, and of starts that do not come with one
 FLAT_LENGTH_SCALE = 3.0
-# an MDS start takes about ten N×N arrays, 5 GB for this many rows; "auto" is less patient
-MDS_ROWS = 8000
-AUTO_ROWS = 2000
-# standard deviation of q(x) at the start of a Bayesian fit
-START_STD = 0.1
+# kinds of start behind each name
+START_KINDS = {"auto": starts.KINDS, "mds": ("mds", "mds-denoised"), "pca": ("pca",)}
+# flat space has no scale of its own: these are multiples of its length scale
+FLAT_SCALES = tuple(FLAT_LENGTH_SCALE / factor for factor in (50.0, 12.0, 4.0, 1.5))
+# standard deviation of q(x) at the start of a Bayesian fit, in units of the median distance
+START_STD = 0.03
 # the bound that is reported is a mean over this many draws of inducing points
 FINAL_DRAWS = 20
 QUADRATURES = ("unscented", "gauss-hermite", "monte-carlo")
@@ -64,6 +66,8 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
+    # whether latents could explain a row's own noise, so that rows must be held out to tell it
+    _searches_noise = True
 
     def __init__(
         self,
@@ -74,7 +78,8 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         optimizer: str = "auto",
         learning_rate: float | None = None,
         max_iter: int = 300,
-        tol: float = 1e-5,
+        tol: float = 2e-4,
+        noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
         dtype: str = "float64",
@@ -89,6 +94,7 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.tol = tol
+        self.noise_floor = noise_floor
         self.center = center
         self.device = device
         self.dtype = dtype
@@ -118,27 +124,33 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         generator = torch.Generator().manual_seed(seed)
 
         # the paper's descent has an absolute step length, so it sees the data in their own units
-        self._scale = 1.0 if self.optimizer == "rgd" else _root_mean_square(data)
-        scaled = torch.from_numpy(data / self._scale).to(device, DTYPES[self.dtype])
-        objective = self._make_objective(scaled, generator)
+        unit = _root_mean_square(data)
+        self._scale = 1.0 if self.optimizer == "rgd" else unit
+        scaled = torch.from_numpy(data / unit).to(device, DTYPES[self.dtype])
+        begin = self._begin(scaled, generator)
+        parameters = self._parameters(begin, (unit / self._scale) ** 2)
+        if unit != self._scale:
+            scaled = scaled * unit
+        floor = begin.noise_floor * (unit / self._scale) ** 2
+        objective = self._make_objective(scaled, floor, generator)
         result = fit(
             objective,
-            self._start(scaled, objective.data, generator),
-            self._make_optimizer(),
+            parameters,
+            self._make_optimizer(parameters, self.tol * objective.n_entries),
             max_iter=self.max_iter,
             tol=self.tol,
             describe=lambda value, parameters: self._describe(objective, value, parameters),
             callback=self.callback,
             verbose=self.verbose,
         )
-        value = self._final_value(objective, result)
-        numbers = self._describe(objective, value, result.parameters)
-        self._set_latents(objective, result.parameters)
+        final, value = self._finish(objective, parameters, result)
+        numbers = self._describe(objective, value, final)
+        self._set_latents(objective, final)
         self.log_likelihood_ = numbers["objective"]
         self.variance_ = numbers["variance"]
         self.noise_variance_ = numbers["noise_variance"]
         self.length_scale_ = numbers["length_scale"]
-        self.history_ = result.history
+        self.history_ = {**result.history, **begin.history}
         self.n_iter_ = result.n_iter
         self.stop_reason_ = result.stop_reason
         return self
@@ -176,6 +188,9 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             check.check_number(name, "learning_rate", self.learning_rate, low=0, closed=False)
         check.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
         check.check_number(name, "tol", self.tol, low=0)
+        check.check_number(
+            name, "noise_floor", self.noise_floor, low=0, high=1, or_options=("auto",)
+        )
         check.check_option(name, "dtype", self.dtype, tuple(DTYPES))
         check.check_number(name, "verbose", self.verbose, low=0, integer=True)
         check.check_callback(name, self.callback)
@@ -190,70 +205,64 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         data: Array = checked.toarray() if issparse(checked) else checked
         return data - data.mean(axis=0)
 
-    def _start(self, data: Tensor, rotated: Tensor, generator: torch.Generator) -> Parameters:
-        """Latents of the chosen start, with σ, β⁻¹ and κ to match.
-
-        Of several, the one under which the data are the most likely. `rotated` are the data in as
-        few columns as they need.
-        """
-        candidates = [
-            self._with_parameters(rotated, latents, length_scale)
-            for latents, length_scale in self._start_latents(rotated, generator)
-        ]
-        if len(candidates) == 1:
-            return candidates[0]
-        floor = NOISE_FLOOR[self.dtype]
-        return max(candidates, key=lambda p: starts.evidence(data, p, self._manifold, floor))
-
-    def _with_parameters(self, data: Tensor, latents: Tensor, length_scale: float) -> Parameters:
-        learns_length_scale = self._manifold is lorentz and self.length_scale == "auto"
-        variance, noise = 1.0, 1.0  # the paper's start
-        if not (isinstance(self.init, str) and self.init == "random"):
-            variance, noise = starts.variogram(
-                data, latents, self._manifold, length_scale, n_columns=self.n_features_in_
-            )
-        positive = {"variance": variance, "noise": noise, "length_scale": length_scale}
-        logs = {name: data.new_tensor(math.log(value)) for name, value in positive.items()}
-        free = ("variance", "noise", "length_scale")[: 3 if learns_length_scale else 2]
-        return Parameters(latents, logs, free)
-
-    def _start_latents(
-        self, data: Tensor, generator: torch.Generator
-    ) -> Iterator[tuple[Tensor, float]]:
-        """Latents to start from, and the length scale that goes with them."""
-        n_rows, q, manifold = data.shape[0], self.n_components, self._manifold
+    def _begin(self, data: Tensor, generator: torch.Generator) -> Begin:
+        """Latents, σ, β⁻¹ and κ to start from, and the floor of the noise."""
+        manifold, q = self._manifold, self.n_components
+        smallest = NOISE_FLOOR[self.dtype]
+        floor: float | None = smallest
+        if self.noise_floor != "auto":
+            floor = max(float(self.noise_floor), smallest)
+        elif self._searches_noise:
+            floor = None
         given = manifold is lorentz and self.length_scale != "auto"
-        if not isinstance(self.init, str):
-            array = check.check_init_array(
-                self._name, self.init, (n_rows, q), inside_ball=manifold is lorentz
+        length_scale = float(self.length_scale) if given else None
+        if isinstance(self.init, str) and self.init == "random":  # σ and β⁻¹ are the paper's
+            latents = starts.random_start(
+                data.shape[0], q, manifold, like=data, generator=generator
             )
-            latents = manifold.from_chart(torch.from_numpy(array / self._unit).to(data))
-            if not torch.equal(inside(manifold, latents), latents):  # centred, more rows fit in
-                latents = manifold.recenter(latents, manifold.frechet_mean(latents))
-            yield (
-                inside(manifold, latents),
-                float(self.length_scale) if given else FLAT_LENGTH_SCALE,
+            return Begin(
+                latents, 1.0, 1.0, length_scale or FLAT_LENGTH_SCALE, floor or smallest, {}
             )
-        elif self.init == "random":
-            latents = starts.random_start(n_rows, q, manifold, like=data, generator=generator)
-            yield latents, float(self.length_scale) if given else FLAT_LENGTH_SCALE
-        else:
-            for start, distance in self._recipes(n_rows):
-                latents = start(data, q, manifold, median_distance=distance, generator=generator)
-                length_scale = float(self.length_scale) if given else 2.0 * distance
-                yield latents, length_scale if manifold is lorentz else FLAT_LENGTH_SCALE
+        return find_start(
+            data,
+            q,
+            manifold,
+            Exponential(),
+            kinds=START_KINDS.get(self.init, ()) if isinstance(self.init, str) else (),
+            scales=starts.SCALES if manifold is lorentz else FLAT_SCALES,
+            length_scale=length_scale if manifold is lorentz else FLAT_LENGTH_SCALE,
+            noise_floor=floor,
+            smallest_floor=smallest,
+            generator=generator,
+            given=None if isinstance(self.init, str) else self._given_latents(data),
+        )
 
-    def _recipes(self, n_rows: int) -> tuple[tuple[Callable[..., Tensor], float], ...]:
-        """Kinds of start to try, and the median distance of each."""
-        if self.init == "mds" and n_rows > MDS_ROWS:
-            raise ValueError(
-                f"The 'init' parameter of {self._name} must be 'auto', 'pca', 'random' or an array "
-                f"for more than {MDS_ROWS} rows, since 'mds' holds the distances of all pairs. "
-                f"Got 'mds' for {n_rows} rows."
-            )
-        if self.init == "auto" and n_rows <= AUTO_ROWS:
-            return ((starts.pca_start, 1.5), (starts.mds_start, 1.5), (starts.mds_start, 4.0))
-        return ((starts.mds_start, 4.0),) if self.init == "mds" else ((starts.pca_start, 1.5),)
+    def _given_latents(self, data: Tensor) -> Tensor:
+        manifold = self._manifold
+        array = check.check_init_array(
+            self._name,
+            self.init,
+            (data.shape[0], self.n_components),
+            inside_ball=manifold is lorentz,
+        )
+        latents = manifold.from_chart(torch.from_numpy(array / self._unit).to(data))
+        if not torch.equal(inside(manifold, latents), latents):  # centred, more rows fit in
+            latents = manifold.recenter(latents, manifold.frechet_mean(latents))
+        return inside(manifold, latents)
+
+    def _parameters(self, begin: Begin, square: float) -> Parameters:
+        """Turn a start, found for data of mean square 1, into that for data of this square."""
+        paper = isinstance(self.init, str) and self.init == "random"
+        factor = 1.0 if paper else square
+        positive = {
+            "variance": begin.variance * factor,
+            "noise": begin.noise * factor,
+            "length_scale": begin.length_scale,
+        }
+        logs = {name: begin.latents.new_tensor(math.log(v)) for name, v in positive.items()}
+        learns_length_scale = self._manifold is lorentz and self.length_scale == "auto"
+        free = ("variance", "noise", "length_scale")[: 3 if learns_length_scale else 2]
+        return Parameters(begin.latents, logs, free)
 
     @property
     def _unit(self) -> float:
@@ -262,15 +271,22 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return 1.0
         return float(self.length_scale) / FLAT_LENGTH_SCALE
 
-    def _make_objective(self, data: Tensor, generator: torch.Generator) -> Any:
+    def _make_objective(self, data: Tensor, noise_floor: float, generator: torch.Generator) -> Any:
         raise NotImplementedError
 
-    def _make_optimizer(self) -> Optimizer:
+    def _make_optimizer(self, parameters: Parameters, smallest_rise: float) -> Optimizer:
         if self.optimizer == "lbfgs":
             return LBFGS()
         if self.optimizer == "rgd":
             return GradientDescent(self.learning_rate or GradientDescent.learning_rate)
-        return Adam(self.learning_rate or Adam.learning_rate, horizon=self.max_iter)
+        if self.learning_rate is not None:
+            rates = (float(self.learning_rate), 3.0 * self.learning_rate)
+        elif isinstance(self.init, str) and self.init == "random":
+            rates = (Adam.learning_rate, Adam.log_rate)
+        else:
+            spread = starts.median_distance(parameters.latents, self._manifold)
+            rates = (RATE * max(spread, 1e-3), Adam.log_rate)
+        return Adam(rates[0], log_rate=rates[1], horizon=self.max_iter, smallest_rise=smallest_rise)
 
     def _describe(self, objective: Any, value: float, parameters: Parameters) -> dict[str, float]:
         """Value and parameters in units of the data: densities scale by s⁻¹, variances by s²."""
@@ -286,8 +302,14 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
             return float(self.length_scale)
         return parameters.positive("length_scale")
 
-    def _final_value(self, objective: Any, result: FitResult) -> float:  # noqa: ARG002
-        return result.value
+    def _finish(
+        self,
+        objective: Any,  # noqa: ARG002
+        start: Parameters,  # noqa: ARG002
+        result: FitResult,
+    ) -> tuple[Parameters, float]:
+        """Where the fit ended, never below its start, and the value to report."""
+        return result.parameters, result.value
 
     def _set_latents(self, objective: Any, parameters: Parameters) -> None:  # noqa: ARG002
         """Fix the freedom that the likelihood leaves: centre, then turn to the canonical pose."""
@@ -317,13 +339,19 @@ def _root_mean_square(data: Array) -> float:
 class _ExactGPLVM(_BaseGPLVM):
     """The exact models."""
 
-    def _make_objective(self, data: Tensor, generator: torch.Generator) -> ExactObjective:  # noqa: ARG002
-        floor = NOISE_FLOOR[self.dtype]
-        return ExactObjective(data, self._manifold, Exponential(), noise_floor=floor)
+    def _make_objective(
+        self,
+        data: Tensor,
+        noise_floor: float,
+        generator: torch.Generator,  # noqa: ARG002
+    ) -> ExactObjective:
+        return ExactObjective(data, self._manifold, Exponential(), noise_floor=noise_floor)
 
 
 class _SparseGPLVM(_BaseGPLVM):
     """The sparse models, and what the Bayesian ones share with them."""
+
+    _searches_noise = False  # a few inducing points cannot give every row a twig of its own
 
     def __init__(
         self,
@@ -337,7 +365,8 @@ class _SparseGPLVM(_BaseGPLVM):
         optimizer: str = "auto",
         learning_rate: float | None = None,
         max_iter: int = 300,
-        tol: float = 1e-5,
+        tol: float = 2e-4,
+        noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
         dtype: str = "float64",
@@ -353,6 +382,7 @@ class _SparseGPLVM(_BaseGPLVM):
             learning_rate=learning_rate,
             max_iter=max_iter,
             tol=tol,
+            noise_floor=noise_floor,
             center=center,
             device=device,
             dtype=dtype,
@@ -372,7 +402,9 @@ class _SparseGPLVM(_BaseGPLVM):
             self._name, "chunk_size", self.chunk_size, low=1, integer=True, or_options=("auto",)
         )
 
-    def _collapsed_options(self, data: Tensor, generator: torch.Generator) -> dict[str, Any]:
+    def _collapsed_options(
+        self, data: Tensor, noise_floor: float, generator: torch.Generator
+    ) -> dict[str, Any]:
         if self.n_inducing > data.shape[0]:
             warnings.warn(
                 f"n_inducing={self.n_inducing} exceeds the {data.shape[0]} rows of the data, all "
@@ -385,21 +417,26 @@ class _SparseGPLVM(_BaseGPLVM):
             "inducing_update": self.inducing_update,
             "chunk_size": None if self.chunk_size == "auto" else self.chunk_size,
             "generator": generator,
-            "noise_floor": NOISE_FLOOR[self.dtype],
+            "noise_floor": noise_floor,
         }
 
-    def _make_objective(self, data: Tensor, generator: torch.Generator) -> CollapsedObjective:
-        options = self._collapsed_options(data, generator)
+    def _make_objective(
+        self, data: Tensor, noise_floor: float, generator: torch.Generator
+    ) -> CollapsedObjective:
+        options = self._collapsed_options(data, noise_floor, generator)
         return SparseObjective(data, self._manifold, Exponential(), **options)
 
-    def _final_value(self, objective: CollapsedObjective, result: FitResult) -> float:
+    def _finish(
+        self, objective: CollapsedObjective, start: Parameters, result: FitResult
+    ) -> tuple[Parameters, float]:
         """Mean of the bound over fresh draws; the best of them becomes ``inducing_``."""
-        draws = []
-        for _ in range(FINAL_DRAWS):
-            objective.draw(result.parameters)
-            draws.append((objective.value(result.parameters), objective.inducing))
+        first = _draws(objective, start)
+        last = _draws(objective, result.parameters)
+        final, draws = (result.parameters, last)
+        if _mean(first) > _mean(last):  # values under different draws do not compare one by one
+            final, draws = (start, first)
         objective.inducing = max(draws, key=itemgetter(0))[1]
-        return sum(value for value, _ in draws) / len(draws)
+        return final, _mean(draws)
 
     def _set_latents(self, objective: CollapsedObjective, parameters: Parameters) -> None:
         pose = Pose.of(self._manifold, parameters.latents, self.center)
@@ -409,6 +446,19 @@ class _SparseGPLVM(_BaseGPLVM):
             std = parameters.logs["std"].exp()
             deviations = pose.deviations(parameters.latents, std).cpu().numpy()
             self.posterior_std_ = self._unit * deviations
+
+
+def _draws(objective: CollapsedObjective, parameters: Parameters) -> list[tuple[float, Tensor]]:
+    """Values of the bound under fresh draws of the inducing points, with the points."""
+    draws = []
+    for _ in range(FINAL_DRAWS):
+        objective.draw(parameters)
+        draws.append((objective.value(parameters), objective.inducing))
+    return draws
+
+
+def _mean(draws: list[tuple[float, Tensor]]) -> float:
+    return sum(value for value, _ in draws) / len(draws)
 
 
 class _BayesianGPLVM(_SparseGPLVM):
@@ -430,7 +480,8 @@ class _BayesianGPLVM(_SparseGPLVM):
         optimizer: str = "auto",
         learning_rate: float | None = None,
         max_iter: int = 300,
-        tol: float = 1e-5,
+        tol: float = 2e-4,
+        noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
         dtype: str = "float64",
@@ -449,6 +500,7 @@ class _BayesianGPLVM(_SparseGPLVM):
             learning_rate=learning_rate,
             max_iter=max_iter,
             tol=tol,
+            noise_floor=noise_floor,
             center=center,
             device=device,
             dtype=dtype,
@@ -468,7 +520,9 @@ class _BayesianGPLVM(_SparseGPLVM):
         check.check_number(self._name, "prior_scale", self.prior_scale, low=0, closed=False)
         check.check_option(self._name, "kl", self.kl, ("exact", "paper"))
 
-    def _make_objective(self, data: Tensor, generator: torch.Generator) -> CollapsedObjective:
+    def _make_objective(
+        self, data: Tensor, noise_floor: float, generator: torch.Generator
+    ) -> CollapsedObjective:
         return BayesianObjective(
             data,
             self._manifold,
@@ -479,12 +533,16 @@ class _BayesianGPLVM(_SparseGPLVM):
             prior_scale=float(self.prior_scale),
             kl=self.kl,
             warmup=self.max_iter // 3,
-            **self._collapsed_options(data, generator),
+            **self._collapsed_options(data, noise_floor, generator),
         )
 
-    def _start(self, data: Tensor, rotated: Tensor, generator: torch.Generator) -> Parameters:
-        points = super()._start(data, rotated, generator)
-        std = data.new_full((data.shape[0], self.n_components), math.log(START_STD))
+    def _parameters(self, begin: Begin, square: float) -> Parameters:
+        points = super()._parameters(begin, square)
+        n_rows = begin.latents.shape[0]
+        spread = starts.median_distance(begin.latents, self._manifold)
+        std = begin.latents.new_full(
+            (n_rows, self.n_components), math.log(START_STD * max(spread, 1e-3))
+        )
         return Parameters(points.latents, {**points.logs, "std": std}, (*points.free, "std"))
 
 
@@ -498,21 +556,25 @@ _PARAMETERS = """\
 {more}    length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
     init : {{"auto", "mds", "pca", "random"}} or array (n_samples, n_components), default="auto"
-        Where the latents start: principal components ("pca"), a metric embedding of the squared
-        data distances ("mds", which holds all pairs of rows), the paper's tiny random numbers
-        ("random"), or {chart} coordinates. "auto" compares "pca" and "mds" at two sizes by the
-        likelihood of the data, for up to 2,000 rows, and takes "pca" beyond.
+        Where the latents start: a metric embedding of the squared data distances ("mds"; beyond
+        3,000 rows the others are placed against landmarks), principal components ("pca"), the
+        paper's tiny random numbers ("random"), or {chart} coordinates. "auto" takes "mds" or "pca",
+        and all but the last two choose their scale, by the evidence of 300 of the rows.
     optimizer : {{"auto", "lbfgs", "adam", "rgd"}}, default="auto"
         Riemannian Adam ("adam", also what "auto" takes: it passes over the cusps of the kernel, in
         front of which line searches end), Riemannian L-BFGS with a line search ("lbfgs"), or the
         paper's Riemannian gradient descent ("rgd").
     learning_rate : float, optional
-        Step length of "adam" (default 0.02) and "rgd" (default 0.01). "lbfgs" searches for its own.
+        First step length of "adam" (default 0.007 of the median distance at the start; from a
+        random start 0.02), and that of "rgd" (default 0.01). "lbfgs" searches for its own.
     max_iter : int, default=300
-        Most steps to make. "adam" makes them all: its step length falls to 0 over them.
-    tol : float, default=1e-5
-        "lbfgs" and "rgd" stop when the objective rises by less than this, a data entry and step,
-        over ten steps; not where it is a bound that changes with the inducing points.
+        Most steps to make. The step length of "adam" falls to 0 over them.
+    tol : float, default=2e-4
+        A fit has converged when the objective rises by less than this, a data entry and step, over
+        a few steps, or when its gradient vanishes. "adam" first shortens its steps, twice. A bound
+        that changes with the inducing points has no such stop.
+    noise_floor : float or "auto", default="auto"
+        Least noise variance, as a share of the data's variance. {noise}
     center : {{"mean", "none"}} or int, default="mean"
         What goes to the origin after the fit: the Fréchet mean, or this row. The embedding is then
         turned to a canonical pose, so that runs compare. "none" leaves it as the fit ended.
@@ -537,7 +599,10 @@ _PARAMETERS = """\
         σ and β⁻¹ in units of the data, and κ.
     history_ : dict of str to array
         One entry a step, the start first: ``objective``, ``seconds``, ``gradient_norm``,
-        ``step_size``, ``variance``, ``noise_variance``, ``length_scale``.
+        ``step_size``, ``variance``, ``noise_variance``, ``length_scale``. One entry a start that
+        was compared: ``search_start`` (its kind), ``search_scale`` (median distance),
+        ``search_length_scale`` (κ), ``search_evidence`` (log likelihood an entry) and
+        ``search_chosen``.{levels}
     n_iter_ : int
         Steps made.
     stop_reason_ : str
@@ -580,7 +645,10 @@ _FLAT = {
 }
 _CURVED = {
     "unit": "curvature radius",
-    "auto": '"auto" learns it\n        with the other parameters.',
+    "auto": (
+        '"auto" starts from\n        the one with the highest evidence, and learns it with the '
+        "other parameters."
+    ),
     "chart": "Poincaré ball",
 }
 _LORENTZ = """
@@ -592,6 +660,22 @@ _INDUCING = """
 _DEVIATIONS = """
     posterior_std_ : array of shape (n_samples, n_components)
         Standard deviations of q(x) in the transported frame at each latent."""
+_NOISE = {
+    "noise": (
+        '"auto" scores several on\n        rows held out, each placed by three quarters of its '
+        "entries and asked for the rest; with the\n        random start there is none."
+    ),
+    "levels": (
+        " One entry a noise floor that was\n        scored: ``noise_level`` and ``noise_score`` "
+        "(mean log density of a hidden entry)."
+    ),
+}
+_NO_NOISE = {
+    "noise": (
+        '"auto" sets none: a few\n        inducing points cannot explain the noise of single rows.'
+    ),
+    "levels": "",
+}
 _EXACT = "Log marginal likelihood of the centred data."
 _BOUND = "Lower bound of the log marginal likelihood, a mean over draws of the inducing points."
 
@@ -604,6 +688,7 @@ def _documented(*, flat: bool, more: str = "", bayesian: bool = False) -> Callab
         extra += _INDUCING.format(width=width, model="" if flat else " on the Lorentz model")
     words = {
         **(_FLAT if flat else _CURVED),
+        **(_NO_NOISE if more else _NOISE),
         "more": (more + (_BAYESIAN if bayesian else "")).format(),
         "extra": extra + (_DEVIATIONS if bayesian else ""),
         "likelihood": _BOUND if more else _EXACT,

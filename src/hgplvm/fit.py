@@ -21,6 +21,8 @@ __all__ = ["FitResult", "FitState", "fit"]
 
 # improvement is judged over this many steps, so that one short step does not end a fit
 WINDOW = 10
+# a gradient has vanished when a step of length 1 along it would rise by less than this share of tol
+VANISHED = 1e-3
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,8 @@ def fit(
     max_iter : int
         Most steps to make.
     tol : float
-        Stop when the objective rises by less than this, a data entry and step, over ten steps.
+        Stop when the objective rises by less than this, a data entry and step, over ten steps (an
+        optimiser that is not monotone has its own rule), or when its gradient vanishes.
     describe : callable, optional
         Turns a value and parameters into the numbers to report, ``objective`` among them, for
         models whose objective sees scaled data. By default the value as it is.
@@ -115,12 +118,13 @@ def fit(
             if step.stalled is not None:
                 reason = f"stopped after {log.n_iter} steps: {step.stalled}"
                 break
-            if (
-                optimizer.monotone
-                and not objective.stochastic
-                and log.settled(tol * objective.n_entries)
-            ):
+            if objective.stochastic:
+                continue
+            if optimizer.monotone and log.settled(tol * objective.n_entries):
                 reason = f"converged after {log.n_iter} steps: the objective rises less than tol"
+                break
+            if state.numbers["gradient_norm"] < VANISHED * tol * objective.n_entries:
+                reason = f"converged after {log.n_iter} steps: the gradient vanishes"
                 break
     except KeyboardInterrupt:
         reason = f"interrupted from the keyboard after {log.n_iter} steps"

@@ -112,15 +112,33 @@ class Adam:
     how the frames are turned. The rate falls to 0 along a cosine over `horizon` steps: the kernel's
     cusps keep the objective rough at every scale, and a constant rate would stay above it. Unlike
     a line search, which ends at the first cusp in its way, a step of Adam passes over it.
-    Logarithms move `log_boost` times faster than rows.
+
+    Where the objective can be compared between steps the rate falls sooner: it is cut each time
+    that the best value has risen by less than `smallest_rise` a step over a few steps, and after
+    the last cut such a pause ends the fit.
+
+    Parameters
+    ----------
+    learning_rate, log_rate : float
+        First step length of a row, and of a logarithm.
+    horizon : int
+        Steps after which the rate is 0.
+    smallest_rise : float
+        Rise a step below which the rate is cut; 0 follows the cosine to its end.
     """
 
     learning_rate: float = 2e-2
     horizon: int = 300
-    log_boost: float = 3.0
+    log_rate: float = 6e-2
+    smallest_rise: float = 0.0
     monotone: ClassVar[bool] = False
     betas: tuple[float, float] = (0.9, 0.99)
+    patience: ClassVar[int] = 6
+    cut: ClassVar[float] = 0.3
+    max_cuts: ClassVar[int] = 2
     _count: int = 0
+    _cuts: int = 0
+    _best: deque[float] = field(default_factory=deque)
     _first: Tensor | None = None
     _second: Tensor | None = None
 
@@ -141,18 +159,34 @@ class Adam:
         scale = torch.sqrt(self._second / (1.0 - second**self._count))
         direction = mean / scale.clamp_min(torch.finfo(scale.dtype).tiny)
 
+        if self._paused(objective, here.value):
+            return Step(parameters, here, 0.0, "the objective rises less than tol")
         progress = min((self._count - 1) / self.horizon, 1.0)
-        rate = self.learning_rate * 0.5 * (1.0 + math.cos(math.pi * progress))
+        share = self.cut**self._cuts * 0.5 * (1.0 + math.cos(math.pi * progress))
         for _ in range(20):
-            move = rate * direction
-            move[n_frame:] *= self.log_boost
+            move = share * direction
+            move[:n_frame] *= self.learning_rate
+            move[n_frame:] *= self.log_rate
             candidate = parameters.moved(objective.manifold, move)
             objective.advance(candidate)  # the next step sees the next draw: one evaluation a step
             evaluation = _evaluate(objective, candidate)
             if evaluation is not None:
-                return Step(candidate, evaluation, rate)
-            rate *= 0.5
+                return Step(candidate, evaluation, share * self.learning_rate)
+            share *= 0.5
         return Step(parameters, here, 0.0, "the objective is not finite around the current point")
+
+    def _paused(self, objective: Objective, value: float) -> bool:
+        """Cut the rate where the objective pauses; say whether it did so once too often."""
+        if objective.stochastic or not self.smallest_rise > 0:
+            return False
+        self._best.append(max([value, *list(self._best)[-1:]]))
+        if len(self._best) <= self.patience:
+            return False
+        if self._best[-1] - self._best.popleft() >= self.patience * self.smallest_rise:
+            return False
+        self._cuts += 1
+        self._best.clear()
+        return self._cuts > self.max_cuts
 
 
 @dataclass

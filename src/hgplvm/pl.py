@@ -15,7 +15,7 @@ from matplotlib.patches import Circle
 
 from hgplvm import _validation as check
 
-__all__ = ["poincare"]
+__all__ = ["length_scales", "poincare"]
 
 # Okabe and Ito's palette: distinguishable with any colour vision
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -99,6 +99,79 @@ def poincare(
     ax.set_axis_off()
     if title is not None:
         ax.set_title(title)
+    return _finished(ax, show, save)
+
+
+def length_scales(
+    model: Any,
+    *,
+    ax: Axes | None = None,
+    title: str | None = None,
+    show: bool | None = None,
+    save: str | PathLike[str] | None = None,
+) -> Axes:
+    """Evidence of the starts that a fit compared, by scale: it tells how curved the data are.
+
+    The scale is the median distance between the points in curvature radii. A curve that falls from
+    the left says that the data are flat at heart; one that rises, that they branch. Where the
+    evidence cannot tell scales apart the smallest was taken.
+
+    Parameters
+    ----------
+    model : fitted model
+        One whose start was searched: not given as an array, and not random.
+    ax : Axes, optional
+        Where to draw; a new figure by default.
+    title : str, optional
+        Title of the axes.
+    show : bool, optional
+        Whether to call ``plt.show()``. By default not: notebooks show figures by themselves.
+    save : path, optional
+        File to write the figure to; its suffix gives the format.
+
+    Returns
+    -------
+    Axes
+    """
+    history = getattr(model, "history_", None)
+    if not isinstance(history, dict) or "search_evidence" not in history:
+        raise ValueError(
+            "The 'model' of length_scales must be a fitted model whose start was searched. Got "
+            f"{model!r}, which is not fitted or began at random: fit it with init='auto', 'mds' or "
+            "'pca'."
+        )
+    if ax is None:
+        _, ax = plt.subplots(figsize=(5.6, 3.8), layout="constrained")
+    kinds, scales = history["search_start"], history["search_scale"]
+    # evidence is a logarithm: what is told is how far behind the best
+    behind = history["search_evidence"] - history["search_evidence"].max()
+    for kind, colour in zip(dict.fromkeys(kinds.tolist()), OKABE_ITO, strict=False):
+        own = kinds == kind
+        ax.plot(scales[own], behind[own], "o-", color=colour, markersize=4, label=kind)
+    chosen = history["search_chosen"]
+    ax.plot(
+        scales[chosen],
+        behind[chosen],
+        "o",
+        markersize=11,
+        markerfacecolor="none",
+        markeredgecolor="black",
+        label="chosen",
+    )
+    ax.set_xlabel("scale: median distance at the start")
+    ax.set_ylabel("evidence an entry, less the best")
+    # a bad kind must not squeeze the others flat
+    best_by_kind = [behind[kinds == kind].max() for kind in dict.fromkeys(kinds.tolist())]
+    lowest = min(behind[kinds == kinds[chosen][0]].min(), min(best_by_kind[:1]))
+    ax.set_ylim(bottom=1.3 * lowest - 1e-3, top=-0.1 * lowest + 1e-3)
+    ax.grid(color=GRID, linewidth=0.5)
+    ax.legend(frameon=False)
+    if title is not None:
+        ax.set_title(title)
+    return _finished(ax, show, save)
+
+
+def _finished(ax: Axes, show: bool | None, save: str | PathLike[str] | None) -> Axes:
     if save is not None and (figure := ax.get_figure(root=True)) is not None:
         figure.savefig(save, dpi=150)
     if show:

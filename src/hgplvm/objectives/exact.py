@@ -12,7 +12,6 @@ tiles of the lower triangle, so that temporaries stay in the cache and three N×
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 
 import torch
 from torch import Tensor
@@ -21,6 +20,7 @@ from hgplvm import linalg
 from hgplvm.geometry import Manifold
 from hgplvm.kernels import Kernel, cusp_division
 from hgplvm.objectives.parameters import Evaluation, Parameters
+from hgplvm.objectives.tiles import tile_size, tiles
 
 __all__ = ["ExactObjective"]
 
@@ -49,7 +49,7 @@ class ExactObjective:
         self.n_entries = self.n_rows * self.n_columns
         self.data = rotated_to_rank(data)
         self._memory = data.new_empty(0)  # K: fresh pages at every evaluation would cost more
-        self.tile = (256, 1024) if data.device.type == "cpu" else (8192, 8192)
+        self.tile = tile_size(data.device)
 
     stochastic = False
 
@@ -100,7 +100,7 @@ class ExactObjective:
         features = self.manifold.pair_features(parameters.latents)
         variance, length_scale = (parameters.positive(k) for k in ("variance", "length_scale"))
         gram = self._memory.resize_(self.n_rows, self.n_rows)
-        for rows, columns in self._tiles():
+        for rows, columns in tiles(self.n_rows, None, self.tile):
             squared = self.manifold.pair_squared_chord(features[rows], features[columns])
             ratio = self.manifold.distance_from_chord(squared).div_(length_scale)
             gram[rows, columns] = self.kernel.profile(ratio).mul_(variance)
@@ -119,7 +119,7 @@ class ExactObjective:
         variance, length_scale = (parameters.positive(k) for k in ("variance", "length_scale"))
         gradient = x.new_zeros(self.n_rows, manifold.to_frame(x[:1], x[:1]).shape[1])
         log_length_scale = x.new_zeros(())
-        for rows, columns in self._tiles():
+        for rows, columns in tiles(self.n_rows, None, self.tile):
             squared = manifold.pair_squared_chord(features[rows], features[columns])
             ratio = manifold.distance_from_chord(squared).div_(length_scale)
             value = gram[rows, columns] / variance
@@ -138,14 +138,6 @@ class ExactObjective:
                 x[columns], x[rows], directions.mT, squared.mT
             )
         return gradient, log_length_scale
-
-    def _tiles(self) -> Iterator[tuple[slice, slice]]:
-        """Tiles that cover the lower triangle."""
-        height, width = self.tile
-        for top in range(0, self.n_rows, height):
-            bottom = min(top + height, self.n_rows)
-            for left in range(0, bottom, width):
-                yield slice(top, bottom), slice(left, min(left + width, bottom))
 
 
 def rotated_to_rank(data: Tensor) -> Tensor:

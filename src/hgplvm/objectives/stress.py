@@ -1,4 +1,4 @@
-"""Weighted stress of a metric embedding: ``-Σ_{i<j} w_ij (d_ij - t_ij)²``, to be maximised."""
+"""Weighted stress of a metric embedding: ``-Σ w (d - t)²`` over pairs, to be maximised."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from torch import Tensor
 from hgplvm.geometry import Manifold
 from hgplvm.kernels import cusp_division
 from hgplvm.objectives.parameters import Evaluation, Parameters
+from hgplvm.objectives.tiles import tile_size, tiles
 
 __all__ = ["StressObjective"]
 
@@ -17,19 +18,25 @@ class StressObjective:
 
     Parameters
     ----------
-    targets : Tensor [n, n]
-        Target distances t.
-    weights : Tensor [n, n]
-        Weights w.
+    targets : Tensor [n, n] or [n, m]
+        Target distances t, of the latents from each other or from the anchors.
+    weights : Tensor
+        Weights w, of the same shape.
+    anchors : Tensor [m, Q+1], optional
+        Points that stay. Without them each pair of latents counts once.
     """
 
     stochastic = False
 
-    def __init__(self, targets: Tensor, weights: Tensor, manifold: Manifold) -> None:
+    def __init__(
+        self, targets: Tensor, weights: Tensor, manifold: Manifold, anchors: Tensor | None = None
+    ) -> None:
         self.targets = targets
         self.weights = weights
         self.manifold = manifold
+        self.anchors = anchors
         self.n_entries = targets.numel()
+        self.tile = tile_size(targets.device)
 
     def advance(self, parameters: Parameters) -> bool:  # noqa: ARG002
         """Nothing is drawn."""
@@ -40,13 +47,24 @@ class StressObjective:
         return self.evaluate(parameters).value
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
-        """Negative stress and gradient: ``grad_i d_ij = -(x_j - c_ij x_i)/sinh d_ij``."""
+        """Negative stress and gradient: ``grad_i d_ij = -(z_j - c_ij x_i)/sinh d_ij``."""
         manifold, x = self.manifold, parameters.latents
-        features = manifold.pair_features(x)
-        squared = manifold.pair_squared_chord(features, features)
-        gap = manifold.distance_from_chord(squared).sub_(self.targets)
-        pull = self.weights * gap
-        value = -0.5 * torch.dot(pull.view(-1), gap.view(-1)).item()
-        directions = cusp_division(pull.mul_(2.0), manifold.sinh_from_chord(squared))
-        gradient = manifold.direction_sums(x, x, directions, squared)
-        return Evaluation(value, gradient.reshape(-1))
+        within = self.anchors is None
+        z = x if self.anchors is None else self.anchors
+        f, g = manifold.pair_features(x), manifold.pair_features(z)
+        gradient = x.new_zeros(x.shape[0], manifold.to_frame(x[:1], x[:1]).shape[1])
+        value = x.new_zeros(())
+        for rows, columns in tiles(x.shape[0], None if within else z.shape[0], self.tile):
+            squared = manifold.pair_squared_chord(f[rows], g[columns])
+            gap = manifold.distance_from_chord(squared).sub_(self.targets[rows, columns])
+            pull = self.weights[rows, columns] * gap
+            if within and rows.start < columns.stop:  # on the diagonal: pairs i > j alone
+                pull.tril_(rows.start - columns.start - 1)
+            value -= torch.vdot(pull.view(-1), gap.view(-1))
+            directions = cusp_division(pull.mul_(2.0), manifold.sinh_from_chord(squared))
+            gradient[rows] += manifold.direction_sums(x[rows], z[columns], directions, squared)
+            if within:
+                gradient[columns] += manifold.direction_sums(
+                    x[columns], x[rows], directions.mT, squared.mT
+                )
+        return Evaluation(value.item(), gradient.reshape(-1))

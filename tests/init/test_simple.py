@@ -1,12 +1,11 @@
-"""Starts: where they put the latents, and which σ and β⁻¹ go with them."""
+"""Random and principal component starts."""
 
 import pytest
 import torch
 from sklearn.decomposition import PCA
 
 from hgplvm import init
-from hgplvm.geometry import lorentz
-from hgplvm.kernels import Exponential, gram
+from hgplvm.init import simple
 
 
 def median_distance(manifold, x):
@@ -59,27 +58,17 @@ def test_scaled_hits_the_median_distance(manifold, distance, normal):
     assert median_distance(manifold, x) == pytest.approx(distance, rel=2e-3)
 
 
-def test_variogram_recovers_variance_and_noise(generator, normal):
-    x = lorentz.from_tangent(2.0 * normal(150, 2))
-    covariance = gram(Exponential(), lorentz, x, x, variance=2.0, length_scale=1.5)
-    factor = torch.linalg.cholesky(covariance + 0.5 * torch.eye(150))
-    data = factor @ normal(150, 4000)
-    variance, noise = init.variogram(data, x, lorentz, 1.5, n_columns=4000)
-    assert variance == pytest.approx(2.0, rel=0.05)
-    assert noise == pytest.approx(0.5, rel=0.1)
-
-
-def test_variogram_of_poor_data_is_positive(manifold, normal):
-    for data in (torch.zeros(5, 2, dtype=torch.float64), normal(2, 3)):
-        x = manifold.from_tangent(normal(len(data), 2))
-        assert min(init.variogram(data, x, manifold, 1.0, n_columns=3)) > 0
-
-
-def test_mds_start_takes_the_nugget_off_the_distances(manifold, normal, generator):
-    """Two clusters in loud noise: without the nugget, within is half of between."""
-    data = normal(40, 200)
-    data[20:, 0] += 20.0
+def test_scores_are_those_of_the_singular_value_decomposition(normal, generator):
+    data = normal(30, 5)
     data -= data.mean(0)
-    x = init.mds_start(data, 2, manifold, median_distance=4.0, generator=generator)
-    distance = manifold.pairwise_distance(x)
-    assert distance[:20, :20].median() < 0.3 * distance[:20, 20:].median()
+    scores = simple.principal_scores(data, 2, generator=generator)
+    left, values, _ = torch.linalg.svd(data, full_matrices=False)
+    expected = left[:, :2] * values[:2]
+    expected /= expected.square().mean().sqrt()
+    for ours, theirs in zip(scores.T, expected.T, strict=True):
+        assert torch.allclose(ours.abs(), theirs.abs(), atol=0.01)
+
+
+def test_the_median_distance_is_that_of_a_sample(manifold, normal):
+    x = manifold.from_tangent(normal(1001, 2))
+    assert init.median_distance(x, manifold) == pytest.approx(median_distance(manifold, x), rel=0.1)

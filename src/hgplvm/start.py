@@ -1,0 +1,119 @@
+"""Everything that a fit needs to begin: latents, positive parameters, and a floor for the noise.
+
+Three questions are answered on a probe of a few hundred rows: which kind of start, at which scale
+(by evidence, :mod:`hgplvm.init.candidates`), and how much of the data is noise (by rows held out,
+:mod:`hgplvm.heldout`). The chosen start is then made for all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hgplvm import init
+from hgplvm.geometry import Manifold
+from hgplvm.heldout import search_noise
+from hgplvm.kernels import Kernel
+from hgplvm.objectives.exact import rotated_to_rank
+
+__all__ = ["RATE", "Begin", "find_start"]
+
+# first step length of a fit, as a share of the median distance between the latents
+RATE = 7e-3
+# Starts are compared with most of the data taken for noise, so that the large distances decide:
+# the small ones are what the fit is for.
+NOISE_SHARE = 0.85
+# fewer rows have nothing to hold out
+HELD_OUT_ROWS = 20
+
+
+@dataclass(frozen=True)
+class Begin:
+    """Where a fit begins; variances as shares of the data's."""
+
+    latents: Tensor
+    variance: float
+    noise: float
+    length_scale: float
+    noise_floor: float
+    history: dict[str, np.ndarray[Any, Any]]
+
+
+def find_start(
+    data: Tensor,
+    n_components: int,
+    manifold: Manifold,
+    kernel: Kernel,
+    *,
+    kinds: Sequence[str],
+    scales: Sequence[float],
+    length_scale: float | None,
+    noise_floor: float | None,
+    smallest_floor: float,
+    generator: torch.Generator,
+    given: Tensor | None = None,
+) -> Begin:
+    """Find the start of a fit.
+
+    Parameters
+    ----------
+    data : Tensor [N, D]
+        Centred data of mean square 1.
+    kinds, scales, length_scale, given
+        As in :class:`hgplvm.init.Candidates`.
+    noise_floor : float, optional
+        Least noise variance; without it, what rows that are held out say.
+    smallest_floor : float
+        The floor where the noise is free to vanish.
+    """
+    candidates = init.Candidates(
+        rotated_to_rank(data),
+        n_components,
+        manifold,
+        kernel,
+        kinds=kinds,
+        scales=scales,
+        length_scale=length_scale,
+        n_columns=data.shape[1],
+        generator=generator,
+        given=given,
+    )
+    comparison = candidates.compare(NOISE_SHARE)
+    chosen, history = comparison.chosen, comparison.arrays()
+    if noise_floor is None:
+        noise_floor = smallest_floor
+        probe = data[candidates.probe_rows]
+        if probe.shape[0] >= HELD_OUT_ROWS and data.shape[1] > 1:
+            noise = search_noise(
+                probe,
+                candidates.probe(chosen),
+                chosen.profile,
+                manifold,
+                kernel,
+                rate=RATE,
+                generator=generator,
+            )
+            noise_floor = max(noise.floor, smallest_floor)
+            history |= noise.arrays()
+    latents = candidates.latents(chosen)
+    variance, noise_variance = init.variogram(
+        data,
+        latents,
+        manifold,
+        chosen.profile.length_scale,
+        n_columns=data.shape[1],
+        noise_floor=noise_floor,
+    )
+    return Begin(
+        latents,
+        variance,
+        max(noise_variance - noise_floor, 0.01 * noise_floor, 1e-6),
+        chosen.profile.length_scale,
+        noise_floor,
+        history,
+    )
