@@ -91,3 +91,43 @@ def test_show_is_called_only_when_asked(monkeypatch):
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.fixture(scope="module")
+def searched():
+    return HGPLVM(max_iter=1, random_state=0).fit(np.random.default_rng(1).standard_normal((40, 4)))
+
+
+def test_length_scales_draws_a_curve_a_kind_and_rings_the_chosen(searched, tmp_path):
+    ax = pl.length_scales(searched, title="how curved", save=tmp_path / "curve.png")
+    history = searched.history_
+    kinds = list(dict.fromkeys(history["search_start"].tolist()))
+    assert [line.get_label() for line in ax.lines] == kinds
+    behind = history["search_evidence"] - history["search_evidence"].max()
+    for line in ax.lines:
+        own = history["search_start"] == line.get_label()
+        assert np.allclose(line.get_xydata(), np.c_[history["search_scale"], behind][own])
+    (ring,) = [c for c in ax.collections if c.get_label() == "chosen"]
+    (chosen,) = np.flatnonzero(history["search_chosen"])
+    assert np.allclose(ring.get_offsets(), [history["search_scale"][chosen], behind[chosen]])
+    low, high = ax.get_ylim()
+    assert low < behind[chosen] < high
+    assert ax.get_title() == "how curved"
+    assert (tmp_path / "curve.png").stat().st_size > 5000
+
+
+def test_length_scales_takes_axes(searched):
+    _, ax = plt.subplots()
+    assert pl.length_scales(searched, ax=ax) is ax
+
+
+@pytest.mark.parametrize("model", [HGPLVM(), None, np.zeros((3, 2))])
+def test_length_scales_wants_a_fit_that_searched(model):
+    with pytest.raises(ValueError, match="must be a fitted model whose start was searched"):
+        pl.length_scales(model)
+
+
+def test_length_scales_of_a_random_start():
+    model = HGPLVM(init="random", max_iter=1).fit(P)
+    with pytest.raises(ValueError, match="began at random: fit it with init='auto'"):
+        pl.length_scales(model)

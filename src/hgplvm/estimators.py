@@ -601,8 +601,8 @@ _PARAMETERS = """\
         One entry a step, the start first: ``objective``, ``seconds``, ``gradient_norm``,
         ``step_size``, ``variance``, ``noise_variance``, ``length_scale``. One entry a start that
         was compared: ``search_start`` (its kind), ``search_scale`` (median distance),
-        ``search_length_scale`` (κ), ``search_evidence`` (log likelihood an entry) and
-        ``search_chosen``.{levels}
+        ``search_length_scale`` (κ), ``search_evidence`` (log likelihood an entry),
+        ``search_enough`` (as good as the best) and ``search_chosen``.{levels}
     n_iter_ : int
         Steps made.
     stop_reason_ : str

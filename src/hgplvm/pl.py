@@ -113,8 +113,8 @@ def length_scales(
     """Evidence of the starts that a fit compared, by scale: it tells how curved the data are.
 
     The scale is the median distance between the points in curvature radii. A curve that falls from
-    the left says that the data are flat at heart; one that rises, that they branch. Where the
-    evidence cannot tell scales apart the smallest was taken.
+    the left says that the data are flat at heart; one that rises, that they branch. Filled dots are
+    as good as the best; the first of them, in the smallest scale, was chosen.
 
     Parameters
     ----------
@@ -145,25 +145,26 @@ def length_scales(
     kinds, scales = history["search_start"], history["search_scale"]
     # evidence is a logarithm: what is told is how far behind the best
     behind = history["search_evidence"] - history["search_evidence"].max()
+    enough, chosen = history["search_enough"], history["search_chosen"]
     for kind, colour in zip(dict.fromkeys(kinds.tolist()), OKABE_ITO, strict=False):
         own = kinds == kind
-        ax.plot(scales[own], behind[own], "o-", color=colour, markersize=4, label=kind)
-    chosen = history["search_chosen"]
-    ax.plot(
+        ax.plot(scales[own], behind[own], "-", color=colour, zorder=1, label=kind)
+        face = np.where(enough[own], colour, "white")
+        ax.scatter(scales[own], behind[own], s=30, c=face, edgecolors=colour, zorder=2)
+    ax.scatter(
         scales[chosen],
         behind[chosen],
-        "o",
-        markersize=11,
-        markerfacecolor="none",
-        markeredgecolor="black",
+        s=170,
+        c="none",
+        edgecolors="black",
+        zorder=3,
         label="chosen",
     )
+    # the kinds that lost may be far below: the one that won is to be read
+    depth = -behind[kinds == kinds[chosen][0]].min()
+    ax.set_ylim(-1.5 * depth - 1e-3, 0.2 * depth + 1e-3)
     ax.set_xlabel("scale: median distance at the start")
     ax.set_ylabel("evidence an entry, less the best")
-    # a bad kind must not squeeze the others flat
-    best_by_kind = [behind[kinds == kind].max() for kind in dict.fromkeys(kinds.tolist())]
-    lowest = min(behind[kinds == kinds[chosen][0]].min(), min(best_by_kind[:1]))
-    ax.set_ylim(bottom=1.3 * lowest - 1e-3, top=-0.1 * lowest + 1e-3)
     ax.grid(color=GRID, linewidth=0.5)
     ax.legend(frameon=False)
     if title is not None:

@@ -61,6 +61,7 @@ class Comparison:
             "search_scale": np.array([c.scale for c in self.candidates]),
             "search_length_scale": np.array([p.length_scale for p in profiles]),
             "search_evidence": np.array([p.evidence for p in profiles]),
+            "search_enough": np.array([_is_enough(c, self.candidates) for c in self.candidates]),
             "search_chosen": np.array([c is self.chosen for c in self.candidates]),
         }
 
@@ -151,8 +152,12 @@ class Candidates:
 
 def _choose(candidates: Sequence[Start]) -> Start:
     """Of those that are nearly as good as the best: the first kind, at its smallest scale."""
-    enough = max(c.profile.evidence for c in candidates) - EQUIVALENCE
-    return next(c for c in candidates if c.profile.evidence >= enough)
+    return next(c for c in candidates if _is_enough(c, candidates))
+
+
+def _is_enough(candidate: Start, candidates: Sequence[Start]) -> bool:
+    best = max(c.profile.evidence for c in candidates)
+    return candidate.profile.evidence >= best - EQUIVALENCE
 
 
 class _Source(ABC):
