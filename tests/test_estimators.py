@@ -12,7 +12,8 @@ from sklearn.preprocessing import StandardScaler
 
 from hgplvm import GPLVM, HGPLVM, geometry
 from hgplvm.datasets import make_binary_tree
-from hgplvm.metrics import distance_correlation
+from hgplvm.geometry import lorentz
+from hgplvm.metrics import distance_correlation, shepard_goodness, trustworthiness
 
 
 @pytest.fixture(params=[HGPLVM, GPLVM])
@@ -352,3 +353,85 @@ def test_tensors_of_any_kind_are_data(dtype):
     model = HGPLVM(max_iter=1).fit(torch.from_numpy(10 * DATA).to(dtype))
     assert np.isfinite(model.embedding_).all()
     HGPLVM(max_iter=1).fit(torch.from_numpy(DATA).to_sparse())
+
+
+# --- what the defaults find by themselves ---------------------------------------------------------
+
+
+def spirals(n=150, seed=0):
+    """Arms in a plane, mapped linearly to 12 columns."""
+    rng = np.random.default_rng(seed)
+    arm = rng.integers(0, 5, n)
+    radius = rng.uniform(0.05, 1.0, n)
+    angle = 2 * np.pi * arm / 5 + 1.5 * radius
+    plane = np.c_[radius * np.cos(angle), radius * np.sin(angle)]
+    return plane @ rng.standard_normal((2, 12))
+
+
+def test_a_noisy_tree_gets_a_floor_under_its_noise(fitted, tree):
+    share = fitted.noise_variance_ / tree.data.var(axis=0).mean()
+    floor = fitted.history_["noise_level"][np.argmax(fitted.history_["noise_score"])]
+    assert floor >= 0.05
+    assert share >= floor
+    free = HGPLVM(noise_floor=0, random_state=0).fit(tree.data)
+    assert free.noise_variance_ < 0.2 * fitted.noise_variance_
+    assert "noise_score" not in free.history_
+    ours, theirs = (distance_correlation(tree.tree_distance, m.embedding_) for m in (fitted, free))
+    assert ours > theirs
+
+
+def test_a_clean_plane_keeps_the_quality_of_principal_components():
+    data = spirals()
+    model = HGPLVM(random_state=0).fit(data)
+    (chosen,) = np.flatnonzero(model.history_["search_chosen"])
+    assert model.history_["search_start"][chosen] == "pca"
+    assert model.noise_variance_ < 0.02 * data.var(axis=0).mean()
+    assert shepard_goodness(data, model.embedding_) > 0.97
+    assert trustworthiness(data, model.embedding_, n_neighbors=3) > 0.99
+
+
+def test_a_given_floor_is_kept(model_class, tree):
+    model = model_class(noise_floor=0.4, max_iter=5).fit(tree.data)
+    assert model.noise_variance_ >= 0.4 * tree.data.var(axis=0).mean() * 0.999
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "rgd"])
+def test_the_floor_is_a_share_whatever_the_unit_of_the_data(optimizer, tree):
+    for unit in (1e-3, 1.0, 1e3):
+        model = HGPLVM(noise_floor=0.4, optimizer=optimizer, max_iter=2).fit(unit * tree.data)
+        share = model.noise_variance_ / (unit * tree.data).var(axis=0).mean()
+        assert 0.399 < share < 1.0
+
+
+def test_latents_stay_where_their_coordinates_tell_them_apart():
+    """Two clusters and a far outlier: the likelihood would drive them apart without end."""
+    rng = np.random.default_rng(0)
+    data = 1e-4 * rng.standard_normal((40, 3))
+    data[:20] += 1.0
+    data[0] += 1e4
+    for init in ("auto", "mds", "pca"):
+        model = HGPLVM(init=init, learning_rate=0.5, max_iter=60, center="none").fit(data)
+        radius = np.arccosh(model.lorentz_[:, 0])
+        assert radius.max() <= 12.0 + 1e-6
+
+
+def test_two_seeds_give_the_same_distances(tree):
+    models = [HGPLVM(random_state=seed).fit(tree.data) for seed in (0, 1)]
+    pairs = np.triu_indices(len(tree.data), 1)
+    distances = [
+        lorentz.pairwise_distance(torch.from_numpy(m.lorentz_)).numpy()[pairs] for m in models
+    ]
+    assert np.corrcoef(distances)[0, 1] > 0.95
+    again = HGPLVM(random_state=1).fit(tree.data)
+    assert np.array_equal(again.embedding_, models[1].embedding_)
+
+
+def test_a_fit_is_never_below_its_start(tree):
+    model = HGPLVM(learning_rate=5.0, max_iter=10, random_state=0).fit(tree.data)
+    assert model.log_likelihood_ >= model.history_["objective"][0]
+
+
+@pytest.mark.parametrize("floor", [-0.1, 1.0, "low", None])
+def test_bad_noise_floors(floor):
+    with pytest.raises(ValueError, match=r"'noise_floor' .*\[0, 1\) or one of 'auto'"):
+        HGPLVM(noise_floor=floor).fit(DATA)
