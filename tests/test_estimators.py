@@ -435,3 +435,30 @@ def test_a_fit_is_never_below_its_start(tree):
 def test_bad_noise_floors(floor):
     with pytest.raises(ValueError, match=r"'noise_floor' .*\[0, 1\) or one of 'auto'"):
         HGPLVM(noise_floor=floor).fit(DATA)
+
+
+@pytest.mark.parametrize("share", [0.75, 0.9])
+def test_rows_that_coincide_leave_the_others_their_places(model_class, share):
+    data = np.random.default_rng(0).standard_normal((120, 6))
+    data[: int(120 * share)] = 0.0
+    model = model_class(random_state=0, max_iter=50).fit(data)
+    assert np.abs(model.embedding_).max() < 100
+    rest = slice(int(120 * share), None)
+    assert shepard_goodness(data[rest], model.embedding_[rest], metric=metric(model)) > 0.5
+
+
+def test_a_start_in_which_most_rows_coincide(tree):
+    begin = np.zeros((len(tree.data), 2))
+    begin[:3] = [[0.1, 0.0], [0.0, 0.1], [-0.1, 0.0]]
+    model = HGPLVM(init=begin, max_iter=5, random_state=0).fit(tree.data)
+    assert np.isfinite(model.embedding_).all()
+
+
+def test_the_search_of_a_flat_model_is_told_in_its_unit(tree):
+    histories = [
+        GPLVM(length_scale=k, max_iter=1, random_state=0).fit(tree.data).history_
+        for k in (3.0, 30.0)
+    ]
+    for name in ("search_scale", "search_length_scale"):
+        assert np.allclose(histories[1][name], 10.0 * histories[0][name])
+    assert set(histories[1]["search_length_scale"]) == {30.0}

@@ -267,3 +267,27 @@ def test_adam_keeps_its_rate_otherwise(slope, smallest_rise):
     )
     assert stalled is None
     assert np.allclose(sizes, 1.0)
+
+
+def test_a_pause_is_judged_by_the_best_value():
+    """Up and down around a level is a pause, though the last value of a window may be high."""
+    rises = [2.0, -2.0] * 30
+    _, stalled = sizes_on(Slope(rises), 60, learning_rate=1.0, horizon=10**9, smallest_rise=0.1)
+    assert stalled is not None
+    rises = [0.0, 0.0, 0.0, 0.0, 5.0, -5.0, 0.0, 0.0, 0.0, 5.5, -5.5, 0.0]
+    sizes, _ = sizes_on(Slope(rises), 8, learning_rate=1.0, horizon=10**9, smallest_rise=0.5)
+    assert np.allclose(sizes, 1.0)  # the best rose, though the last value did not
+
+
+@pytest.mark.parametrize(("dtype", "tiny"), [(torch.float32, 1e-23), (torch.float64, 1e-170)])
+def test_gradients_too_small_to_square_move_nothing(dtype, tiny):
+    class Still(Slope):
+        def evaluate(self, parameters):
+            return Evaluation(0.0, torch.full((3,), tiny, dtype=dtype))
+
+    parameters = Parameters(
+        lorentz.origin(2, dtype=dtype)[None], {"v": torch.zeros((), dtype=dtype)}, ("v",)
+    )
+    objective = Still([0.0])
+    step = Adam(0.01).step(objective, parameters, objective.evaluate(parameters))
+    assert torch.equal(step.parameters.latents, parameters.latents)

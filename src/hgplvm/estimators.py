@@ -151,6 +151,8 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         self.noise_variance_ = numbers["noise_variance"]
         self.length_scale_ = numbers["length_scale"]
         self.history_ = {**result.history, **begin.history}
+        for name in self.history_.keys() & {"search_scale", "search_length_scale"}:
+            self.history_[name] = self._unit * self.history_[name]
         self.n_iter_ = result.n_iter
         self.stop_reason_ = result.stop_reason
         return self

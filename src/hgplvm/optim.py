@@ -157,7 +157,10 @@ class Adam:
         self._second = torch.lerp(squares, self._second, second)
         mean = self._first / (1.0 - first**self._count)
         scale = torch.sqrt(self._second / (1.0 - second**self._count))
-        direction = mean / scale.clamp_min(torch.finfo(scale.dtype).tiny)
+        # squares that underflow say nothing of a direction
+        direction = torch.where(
+            scale > torch.finfo(scale.dtype).tiny ** 0.5, mean / scale, torch.zeros_like(mean)
+        )
 
         if self._paused(objective, here.value):
             return Step(parameters, here, 0.0, "the objective rises less than tol")

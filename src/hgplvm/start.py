@@ -27,7 +27,7 @@ __all__ = ["RATE", "Begin", "find_start"]
 RATE = 7e-3
 # Starts are compared with most of the data taken for noise, so that the large distances decide:
 # the small ones are what the fit is for.
-NOISE_SHARE = 0.85
+NOISE_SHARE = 0.9
 # fewer rows have nothing to hold out
 HELD_OUT_ROWS = 20
 
@@ -105,6 +105,7 @@ def find_start(
         data,
         latents,
         manifold,
+        kernel,
         chosen.profile.length_scale,
         n_columns=data.shape[1],
         noise_floor=noise_floor,

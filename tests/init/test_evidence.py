@@ -16,7 +16,7 @@ def test_variogram_recovers_variance_and_noise(generator, normal):
     covariance = gram(Exponential(), lorentz, x, x, variance=2.0, length_scale=1.5)
     factor = torch.linalg.cholesky(covariance + 0.5 * torch.eye(150))
     data = factor @ normal(150, 4000)
-    variance, noise = init.variogram(data, x, lorentz, 1.5, n_columns=4000)
+    variance, noise = init.variogram(data, x, lorentz, Exponential(), 1.5, n_columns=4000)
     assert variance == pytest.approx(2.0, rel=0.05)
     assert noise == pytest.approx(0.5, rel=0.1)
 
@@ -24,15 +24,15 @@ def test_variogram_recovers_variance_and_noise(generator, normal):
 def test_variogram_of_poor_data_is_positive(manifold, normal):
     for data in (torch.zeros(5, 2, dtype=torch.float64), normal(2, 3)):
         x = manifold.from_tangent(normal(len(data), 2))
-        assert min(init.variogram(data, x, manifold, 1.0, n_columns=3)) > 0
+        assert min(init.variogram(data, x, manifold, Exponential(), 1.0, n_columns=3)) > 0
 
 
 def test_the_variogram_keeps_to_a_floor_of_the_noise(normal):
     x = lorentz.from_tangent(2.0 * normal(60, 2))
     covariance = gram(Exponential(), lorentz, x, x, variance=2.0, length_scale=1.5)
     data = torch.linalg.cholesky(covariance + 1e-6 * torch.eye(60)) @ normal(60, 500)
-    free = init.variogram(data, x, lorentz, 1.5, n_columns=500)
-    held = init.variogram(data, x, lorentz, 1.5, n_columns=500, noise_floor=0.5)
+    free = init.variogram(data, x, lorentz, Exponential(), 1.5, n_columns=500)
+    held = init.variogram(data, x, lorentz, Exponential(), 1.5, n_columns=500, noise_floor=0.5)
     assert free[1] < 0.2
     assert held[1] == 0.5
     assert held[0] < free[0]

@@ -74,7 +74,7 @@ def test_rows_placed_against_others_land_where_they_would_be_among_them(
     data = normal(120, 2) @ normal(2, 10)
     targets = mds.Targets.of(data)
     (together,) = mds.embed(data, targets, [1.5], 2, manifold, generator=generator, tol=1e-6)
-    placed = mds.place(data[100:], data[:100], together[:100], targets, manifold)
+    placed = mds.place(data[100:], data[:100], together[:100], targets, 1.5, manifold)
     offset = manifold.distance(placed, together[100:])
     assert offset.median() < 0.1 * 1.5
     alone = manifold.distance(
@@ -89,14 +89,14 @@ def test_placing_needs_memory_for_a_chunk_alone(monkeypatch, normal):
     targets = mds.Targets.of(anchors_data)
     monkeypatch.setattr(mds, "PLACING_STEPS", 1)
     monkeypatch.setattr(mds, "CHUNK_ENTRIES", 200 * 500)
-    peak = peak_bytes(lambda: mds.place(data, anchors_data, anchors, targets, lorentz))
+    peak = peak_bytes(lambda: mds.place(data, anchors_data, anchors, targets, 1.0, lorentz))
     assert peak < 0.25 * data.shape[0] * 200 * 8
 
 
 def test_denoising_keeps_the_components_that_stand_out(normal):
     signal = 8.0 * normal(200, 3) @ torch.linalg.qr(normal(400, 3)).Q.mT
     data = signal + normal(200, 400)
-    clean = mds.denoised(data, 2, data)
+    clean = mds.denoised(data, 2, data, n_columns=data.shape[1])
     assert clean.shape == (200, 3)
     truth, ours, raw = (torch.pdist(d) for d in (signal, clean, data))
     correlations = [torch.corrcoef(torch.stack([truth, d]))[0, 1] for d in (ours, raw)]
@@ -105,5 +105,26 @@ def test_denoising_keeps_the_components_that_stand_out(normal):
 
 def test_data_with_little_noise_are_left_as_they_are(normal):
     data = normal(200, 3) @ normal(3, 30) + 0.1 * normal(200, 30)
-    assert mds.denoised(data, 2, data) is None
-    assert mds.denoised(normal(200, 30), 2, normal(200, 30)) is None  # nothing stands out
+    assert mds.denoised(data, 2, data, n_columns=data.shape[1]) is None
+    assert (
+        mds.denoised(normal(200, 30), 2, normal(200, 30), n_columns=30) is None
+    )  # nothing stands out
+
+
+def test_rotation_to_fewer_columns_does_not_move_the_edge(normal):
+    signal = 60.0 * torch.linalg.qr(normal(100, 4)).Q @ torch.linalg.qr(normal(2000, 4)).Q.mT
+    data = signal + normal(100, 2000)
+    rotated = torch.linalg.qr(data.mT, mode="r").R.mT
+    assert mds.denoised(data, 2, data, n_columns=2000).shape[1] == 4
+    assert mds.denoised(rotated, 2, rotated, n_columns=2000).shape[1] == 4
+
+
+def test_targets_beyond_reach_are_cut(manifold, normal, generator):
+    data = normal(30, 3)
+    data[0] += 1e3
+    targets = mds.Targets.of(data)
+    (latents,) = mds.embed(data, targets, [2.0], 2, manifold, generator=generator)
+    placed = mds.place(data[:1], data[1:], latents[1:], targets, 2.0, manifold)
+    assert mds._aims(torch.tensor([1e9], dtype=torch.float64), 2.0).item() == 24.0
+    assert torch.isfinite(latents).all()
+    assert torch.isfinite(placed).all()

@@ -72,3 +72,22 @@ def test_scores_are_those_of_the_singular_value_decomposition(normal, generator)
 def test_the_median_distance_is_that_of_a_sample(manifold, normal):
     x = manifold.from_tangent(normal(1001, 2))
     assert init.median_distance(x, manifold) == pytest.approx(median_distance(manifold, x), rel=0.1)
+
+
+def test_scale_and_median_do_not_depend_on_the_order_of_the_rows(manifold, normal):
+    tangents = 0.1 * normal(4000, 2)
+    corners = torch.tensor([[5.0, 5.0], [-5.0, 5.0], [5.0, -5.0], [-5.0, -5.0]]).double()
+    tangents += corners.repeat(1000, 1)  # every fourth row: a stride would see one cluster alone
+    x = init.scaled(tangents, manifold, 2.0)
+    distances = manifold.pairwise_distance(x[:400])
+    assert 1.5 < distances.max() < 5.0
+    assert init.median_distance(x, manifold) == pytest.approx(2.0, rel=0.1)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.8, 0.95])
+def test_rows_that_coincide_do_not_blow_the_others_up(manifold, share, normal):
+    tangents = normal(300, 2)
+    tangents[: int(300 * share)] = 0.0
+    x = init.scaled(tangents + 1e-4 * normal(300, 2), manifold, 1.0)
+    assert manifold.pairwise_distance(x).max() < 10.0
+    assert init.median_distance(x, manifold) > 0.1

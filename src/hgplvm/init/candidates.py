@@ -109,7 +109,7 @@ class Candidates:
             self._add("given", _Given(given[self._order], manifold), [0.0])
             return
         for kind in kinds:
-            source = _source(kind, rows, n_components, manifold, generator)
+            source = _source(kind, rows, n_columns, n_components, manifold, generator)
             if source is not None:
                 self._add(kind, source, scales)
 
@@ -229,7 +229,7 @@ class _Distances(_Source):
         landmarks = rows[:LANDMARK_ROWS]
         if landmarks.shape[0] > PROBE_ROWS:
             more = mds.place(
-                rows[PROBE_ROWS:LANDMARK_ROWS], rows[:PROBE_ROWS], latents, targets, manifold
+                rows[PROBE_ROWS:LANDMARK_ROWS], rows[:PROBE_ROWS], latents, targets, scale, manifold
             )
             latents = torch.cat([latents, more])
         (latents,) = mds.embed(
@@ -245,7 +245,7 @@ class _Distances(_Source):
         if rows.shape[0] > LANDMARK_ROWS:
             anchors = slice(0, PROBE_ROWS)
             more = mds.place(
-                rows[LANDMARK_ROWS:], rows[anchors], latents[anchors], targets, manifold
+                rows[LANDMARK_ROWS:], rows[anchors], latents[anchors], targets, scale, manifold
             )
             latents = torch.cat([latents, more])
         return latents
@@ -254,13 +254,14 @@ class _Distances(_Source):
 def _source(
     kind: str,
     rows: Tensor,
+    n_columns: int,
     n_components: int,
     manifold: Manifold,
     generator: torch.Generator,
 ) -> _Source | None:
     """Make the source of a kind; None where the data have nothing for it."""
     if kind == "mds-denoised":
-        clean = mds.denoised(rows, n_components, rows[:LANDMARK_ROWS])
+        clean = mds.denoised(rows, n_components, rows[:LANDMARK_ROWS], n_columns=n_columns)
         if clean is None:
             return None
         rows = clean

@@ -13,9 +13,14 @@ from hgplvm import linalg
 from hgplvm.errors import NotPositiveDefiniteError
 from hgplvm.geometry import Manifold
 from hgplvm.init.mds import squared_distances
+from hgplvm.init.simple import subsample
 from hgplvm.kernels import Kernel
 
 __all__ = ["Profile", "profile_evidence", "variogram"]
+
+
+# rows whose pairs a variogram is fitted to
+VARIOGRAM_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ def variogram(
     data: Tensor,
     latents: Tensor,
     manifold: Manifold,
+    kernel: Kernel,
     length_scale: float,
     *,
     n_columns: int,
@@ -77,17 +83,16 @@ def variogram(
 ) -> tuple[float, float]:
     """Variance σ and noise β⁻¹ that fit the squared data distances.
 
-    The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - exp(-d_ij/κ)) + β⁻¹``: a straight line, fitted by
-    least squares on (a sample of) the pairs and kept positive. `data` may have been rotated to
-    fewer columns than the D = `n_columns` that they stand for.
+    The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - g(d_ij/κ)) + β⁻¹``: a straight line, fitted by
+    least squares on (a sample of) the pairs and kept above the floor. `data` may have been rotated
+    to fewer columns than the D = `n_columns` that they stand for.
     """
-    stride = -(-data.shape[0] // 1000)
-    rows, points = data[::stride], latents[::stride]
+    rows, points = subsample(data, VARIOGRAM_ROWS), subsample(latents, VARIOGRAM_ROWS)
     n = rows.shape[0]
     above = torch.triu_indices(n, n, 1, device=data.device)
     target = squared_distances(rows)[above[0], above[1]] / (2.0 * n_columns)
     distances = manifold.pairwise_distance(points)[above[0], above[1]]
-    rise = 1.0 - torch.exp(-distances / length_scale)
+    rise = 1.0 - kernel.profile(distances / length_scale)
     centred = rise - rise.mean()
     power = centred.square().mean().item()
     mean = target.mean().item()

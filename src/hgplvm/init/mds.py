@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from hgplvm.geometry import Manifold
-from hgplvm.init.simple import median_distance, scaled
+from hgplvm.init.simple import scaled
 from hgplvm.objectives import Parameters, inside
 from hgplvm.objectives.parameters import LATENT_RADIUS
 from hgplvm.objectives.stress import StressObjective
@@ -77,15 +77,17 @@ def squared_distances(a: Tensor, b: Tensor | None = None) -> Tensor:
     return squared
 
 
-def denoised(data: Tensor, n_components: int, sample: Tensor) -> Tensor | None:
+def denoised(data: Tensor, n_components: int, sample: Tensor, *, n_columns: int) -> Tensor | None:
     """Scores on the principal components that stand out of noise, where most of the data are noise.
 
     White noise alone has singular values below ``s (√N + √D)`` (Marchenko and Pastur); its
     deviation s comes from the median singular value. The components are those of the `sample` of
-    rows. None where they leave out less than half of the variance: what looks like noise there
-    may as well be the twigs of a tree, and distances can do with it.
+    rows, perhaps rotated to fewer columns than the D = `n_columns` that they stand for, which
+    leaves singular values as they are. None where the components leave out less than half of the
+    variance: what looks like noise there may as well be the twigs of a tree, and distances can do
+    with it.
     """
-    n, d = sample.shape
+    n, d = sample.shape[0], n_columns
     _, values, axes = torch.linalg.svd(sample.double(), full_matrices=False)
     long, ratio = max(n, d), min(n, d) / max(n, d)
     noise = values.median().item() / math.sqrt(long * _median_marchenko_pastur(ratio))
@@ -126,8 +128,7 @@ def embed(
     weights = targets.weights(unit).fill_diagonal_(0.0)
     latents = begin
     for scale in scales:
-        # targets beyond the latents' reach are cut
-        aims = (scale * unit).clamp_max_(2.0 * LATENT_RADIUS[data.dtype])
+        aims = _aims(unit, scale)
         if latents is None:
             latents = _classical(aims, n_components, manifold, generator)
         else:
@@ -135,6 +136,11 @@ def embed(
         objective = StressObjective(aims, weights, manifold)
         latents = _relax(objective, latents, max_iter, tol)
         yield latents
+
+
+def _aims(unit: Tensor, scale: float) -> Tensor:
+    """Targets at a scale, cut where the latents cannot reach."""
+    return (scale * unit).clamp_max_(2.0 * LATENT_RADIUS[unit.dtype])
 
 
 def _relax(objective: StressObjective, latents: Tensor, max_iter: int, tol: float) -> Tensor:
@@ -151,18 +157,22 @@ def _relax(objective: StressObjective, latents: Tensor, max_iter: int, tol: floa
 
 
 def place(
-    data: Tensor, anchor_data: Tensor, anchors: Tensor, targets: Targets, manifold: Manifold
+    data: Tensor,
+    anchor_data: Tensor,
+    anchors: Tensor,
+    targets: Targets,
+    scale: float,
+    manifold: Manifold,
 ) -> Tensor:
     """Latents of more rows, each by its stress against the anchors alone, in chunks of rows.
 
     A row starts at the anchor with the smallest target. Memory is O(chunk · anchors).
     """
-    scale = median_distance(anchors, manifold)
     size = max(1, CHUNK_ENTRIES // anchors.shape[0])
     placed = []
     for rows in torch.split(data, size):
         unit = targets.between(rows, anchor_data)
-        objective = StressObjective(scale * unit, targets.weights(unit), manifold, anchors)
+        objective = StressObjective(_aims(unit, scale), targets.weights(unit), manifold, anchors)
         optimizer = Adam(PLACING_RATE * scale, horizon=PLACING_STEPS)
         parameters = Parameters(anchors[unit.argmin(1)], {}, ())
         here = objective.evaluate(parameters)

@@ -8,12 +8,21 @@ from torch import Tensor
 from hgplvm.geometry import Manifold
 from hgplvm.objectives import inside
 
-__all__ = ["median_distance", "pca_start", "principal_scores", "random_start", "scaled"]
+__all__ = [
+    "median_distance",
+    "pca_start",
+    "principal_scores",
+    "random_start",
+    "scaled",
+    "subsample",
+]
 
 # the paper draws its start from U(-1e-3, 1e-3)
 RANDOM_WIDTH = 1e-3
 # rows that a median distance is taken over
 SAMPLE_ROWS = 200
+# distances below this share of the large ones are those of rows that coincide
+NEGLIGIBLE = 1e-2
 
 
 def random_start(
@@ -63,8 +72,8 @@ def scaled(tangents: Tensor, manifold: Manifold, distance: float) -> Tensor:
     The factor makes the median distance between (a sample of) the points what is asked for;
     outliers stop at the radius that latents may have.
     """
-    sample = _sample(tangents)
-    factor = distance / torch.pdist(sample).median().clamp_min(1e-12).item()
+    sample = subsample(tangents, SAMPLE_ROWS)
+    factor = distance / max(_typical(torch.pdist(sample)), 1e-12)
     for _ in range(20):  # distance grows faster than the factor in curved space
         median = median_distance(manifold.from_tangent(factor * sample), manifold)
         if abs(median - distance) <= 1e-3 * distance or median == 0:
@@ -74,13 +83,26 @@ def scaled(tangents: Tensor, manifold: Manifold, distance: float) -> Tensor:
 
 
 def median_distance(points: Tensor, manifold: Manifold) -> float:
-    """Median distance between (a sample of) the points."""
-    features = manifold.pair_features(_sample(points))
+    """Median distance between (a sample of) the points; of different ones, if most coincide."""
+    features = manifold.pair_features(subsample(points, SAMPLE_ROWS))
     n = features.shape[0]
     above = torch.triu_indices(n, n, 1, device=points.device)
     squared = manifold.pair_squared_chord(features, features)[above[0], above[1]]
-    return manifold.distance_from_chord(squared.median()).item()
+    return _typical(manifold.distance_from_chord(squared))
 
 
-def _sample(rows: Tensor) -> Tensor:
-    return rows[:: -(-rows.shape[0] // SAMPLE_ROWS)]
+def _typical(distances: Tensor) -> float:
+    """Median of the distances, without those that are next to nothing where these are most."""
+    median = distances.median()
+    large = torch.quantile(distances, 0.95)
+    if median < NEGLIGIBLE * large:
+        median = distances[distances >= NEGLIGIBLE * large].median()
+    return median.item() if median > 0 else distances.max().item()
+
+
+def subsample(rows: Tensor, n_rows: int) -> Tensor:
+    """Draw some of the rows: the same ones for every array with as many."""
+    if rows.shape[0] <= n_rows:
+        return rows
+    order = torch.randperm(rows.shape[0], generator=torch.Generator().manual_seed(0))
+    return rows[order[:n_rows].to(rows.device)]
