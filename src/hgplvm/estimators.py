@@ -78,7 +78,7 @@ class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimato
         optimizer: str = "auto",
         learning_rate: float | None = None,
         max_iter: int = 300,
-        tol: float = 2e-4,
+        tol: float = 1e-4,
         noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
@@ -367,7 +367,7 @@ class _SparseGPLVM(_BaseGPLVM):
         optimizer: str = "auto",
         learning_rate: float | None = None,
         max_iter: int = 300,
-        tol: float = 2e-4,
+        tol: float = 1e-4,
         noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
@@ -482,7 +482,7 @@ class _BayesianGPLVM(_SparseGPLVM):
         optimizer: str = "auto",
         learning_rate: float | None = None,
         max_iter: int = 300,
-        tol: float = 2e-4,
+        tol: float = 1e-4,
         noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
@@ -571,7 +571,7 @@ _PARAMETERS = """\
         random start 0.02), and that of "rgd" (default 0.01). "lbfgs" searches for its own.
     max_iter : int, default=300
         Most steps to make. The step length of "adam" falls to 0 over them.
-    tol : float, default=2e-4
+    tol : float, default=1e-4
         A fit has converged when the objective rises by less than this, a data entry and step, over
         a few steps, or when its gradient vanishes. "adam" first shortens its steps, twice. A bound
         that changes with the inducing points has no such stop.
