@@ -1,0 +1,166 @@
+"""What the estimators' docstrings share: parameters and attributes, filled in by a decorator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+__all__ = ["documented"]
+
+Model = TypeVar("Model")
+
+
+_PARAMETERS = """\
+    Parameters
+    ----------
+    n_components : int, default=2
+        Dimensions of the latent space.
+{more}    length_scale : float or "auto", default="auto"
+        Length scale κ of the kernel, in units of the {unit}. {auto}
+    init : {{"auto", "mds", "pca", "random"}} or array (n_samples, n_components), default="auto"
+        Where the latents start: a metric embedding of the squared data distances ("mds"; beyond
+        3,000 rows the others are placed against landmarks), principal components ("pca"), the
+        paper's tiny random numbers ("random"), or {chart} coordinates. "auto" takes "mds" or "pca",
+        and all but the last two choose their scale, by the evidence of 300 of the rows.
+    optimizer : {{"auto", "lbfgs", "adam", "rgd"}}, default="auto"
+        Riemannian Adam ("adam", also what "auto" takes: it passes over the cusps of the kernel, in
+        front of which line searches end), Riemannian L-BFGS with a line search ("lbfgs"), or the
+        paper's Riemannian gradient descent ("rgd").
+    learning_rate : float, optional
+        First step length of "adam" (default 0.007 of the median distance at the start; from a
+        random start 0.02), and that of "rgd" (default 0.01). "lbfgs" searches for its own.
+    max_iter : int, default=300
+        Most steps to make. The step length of "adam" falls to 0 over them.
+    tol : float, default=1e-4
+        A fit has converged when the objective rises by less than this, a data entry and step, over
+        a few steps, or when its gradient vanishes. "adam" first shortens its steps, twice. A bound
+        that changes with the inducing points has no such stop.
+    noise_floor : float or "auto", default="auto"
+        Least noise variance, as a share of the data's variance. {noise}
+    center : {{"mean", "none"}} or int, default="mean"
+        What goes to the origin after the fit: the Fréchet mean, or this row. The embedding is then
+        turned to a canonical pose, so that runs compare. "none" leaves it as the fit ended.
+    device : str, default="auto"
+        "cpu", "cuda" or another torch device; "auto" is a GPU where there is one.
+    dtype : {{"float64", "float32"}}, default="float64"
+        Precision of the fit.
+    random_state : int, RandomState or None, default=None
+        Seed of the start.
+    verbose : int, default=0
+        1: a progress bar with the objective and the time left.
+    callback : callable, optional
+        Called with a :class:`hgplvm.fit.FitState` after each step; a true value stops the fit.
+
+    Attributes
+    ----------
+    embedding_ : array of shape (n_samples, n_components)
+        Latents in {chart} coordinates.{extra}
+    log_likelihood_ : float
+        {likelihood}
+    variance_, noise_variance_, length_scale_ : float
+        σ and β⁻¹ in units of the data, and κ.
+    history_ : dict of str to array
+        One entry a step, the start first: ``objective``, ``seconds``, ``gradient_norm``,
+        ``step_size``, ``variance``, ``noise_variance``, ``length_scale``. One entry a start that
+        was compared: ``search_start`` (its kind), ``search_scale`` (median distance),
+        ``search_length_scale`` (κ), ``search_evidence`` (log likelihood an entry),
+        ``search_enough`` (as good as the best) and ``search_chosen``.{levels}
+    n_iter_ : int
+        Steps made.
+    stop_reason_ : str
+        Why the fit stopped.
+    n_features_in_ : int
+        Columns of the data.
+    feature_names_in_ : array of shape (n_features,)
+        Column names, for a DataFrame.
+"""
+
+
+_SPARSE = """\
+    n_inducing : int, default=50
+        Inducing points. With more than there are rows, all rows are taken, with a warning.
+    inducing_update : int, default=5
+        Steps between two draws of the inducing points, which are rows of the latents. Points that
+        stay for long pull the latents onto themselves.
+    chunk_size : int or "auto", default="auto"
+        Rows that are worked on at a time. Memory beyond data and latents grows with it times
+        `n_inducing`; "auto" takes as many as a processor's cache holds (or a GPU keeps busy).
+"""
+
+_BAYESIAN = """\
+    quadrature : {{"unscented", "gauss-hermite", "monte-carlo"}}, default="unscented"
+        Expectations over q(x): 2Q + 1 sigma points, a grid of 3^Q points, or `n_samples` random
+        draws that change with the inducing points.
+    n_samples : int, default=5
+        Draws a row for "monte-carlo".
+    prior_scale : float, default=1.0
+        Scale of the prior, a wrapped normal at the origin.
+    kl : {{"exact", "paper"}}, default="exact"
+        The divergence from the prior, or the paper's, which does not see where the means are.
+"""
+
+
+_FLAT = {
+    "unit": "latent coordinates",
+    "auto": "It sets their\n        unit and nothing else, so it is not learnt.",
+    "chart": "Euclidean",
+}
+_CURVED = {
+    "unit": "curvature radius",
+    "auto": (
+        '"auto" starts from\n        the one with the highest evidence, and learns it with the '
+        "other parameters."
+    ),
+    "chart": "Poincaré ball",
+}
+_LORENTZ = """
+    lorentz_ : array of shape (n_samples, n_components + 1)
+        Latents on the Lorentz model."""
+_INDUCING = """
+    inducing_ : array of shape (n_inducing, {width})
+        Inducing points{model}: the draw with the highest bound of those at the end."""
+_DEVIATIONS = """
+    posterior_std_ : array of shape (n_samples, n_components)
+        Standard deviations of q(x) in the transported frame at each latent."""
+_NOISE = {
+    "noise": (
+        '"auto" scores several on\n        rows held out, each placed by three quarters of its '
+        "entries and asked for the rest; with the\n        random start there is none."
+    ),
+    "levels": (
+        " One entry a noise floor that was\n        scored: ``noise_level`` and ``noise_score`` "
+        "(mean log density of a hidden entry)."
+    ),
+}
+_NO_NOISE = {
+    "noise": (
+        '"auto" sets none: a few\n        inducing points cannot explain the noise of single rows.'
+    ),
+    "levels": "",
+}
+_EXACT = "Log marginal likelihood of the centred data."
+_BOUND = "Lower bound of the log marginal likelihood, a mean over draws of the inducing points."
+
+
+def documented(
+    *, flat: bool, sparse: bool = False, bayesian: bool = False
+) -> Callable[[type[Model]], type[Model]]:
+    """Fill the parameters that the models share into a class's docstring."""
+    extra = "" if flat else _LORENTZ
+    if sparse:
+        width = "n_components" if flat else "n_components + 1"
+        extra += _INDUCING.format(width=width, model="" if flat else " on the Lorentz model")
+    words = {
+        **(_FLAT if flat else _CURVED),
+        **(_NO_NOISE if sparse else _NOISE),
+        "more": ((_SPARSE if sparse else "") + (_BAYESIAN if bayesian else "")).format(),
+        "extra": extra + (_DEVIATIONS if bayesian else ""),
+        "likelihood": _BOUND if sparse else _EXACT,
+    }
+
+    def fill(cls: type[Model]) -> type[Model]:
+        if cls.__doc__ is not None:  # python -OO drops docstrings
+            cls.__doc__ = cls.__doc__.replace("    {parameters}\n", _PARAMETERS.format(**words))
+        return cls
+
+    return fill
