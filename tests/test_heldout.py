@@ -69,3 +69,20 @@ def test_every_held_out_row_shows_and_hides_an_entry(d, generator):
     assert set(observed.unique().tolist()) == {0.0, 1.0}
     assert (observed.sum(1) == d - max(1, round(heldout.HIDDEN * d))).all()
     assert d < 10 or len(observed.unique(dim=0)) > 20  # not the same entries in every row
+
+
+def test_ctrl_c_ends_the_search(normal, monkeypatch):
+    """It must not end one level alone, with the rest of the search and the fit to follow."""
+
+    evaluate, calls = heldout.ExactObjective.evaluate, []
+
+    def interrupted(self, parameters):
+        calls.append(1)
+        if len(calls) == 3:  # in the middle of a level
+            raise KeyboardInterrupt
+        return evaluate(self, parameters)
+
+    data, x = drawn(0.3, normal, n=40, d=6)
+    monkeypatch.setattr(heldout.ExactObjective, "evaluate", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        search(data, x)

@@ -19,13 +19,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm.fit import fit
 from hgplvm.geometry import Manifold
 from hgplvm.init import Profile, median_distance
 from hgplvm.kernels import Kernel
 from hgplvm.objectives import ExactObjective, Parameters
 from hgplvm.objectives.predictive import PlacementObjective, Posterior
-from hgplvm.optim import Adam
+from hgplvm.optim import Adam, climb
 
 __all__ = ["NoiseSearch", "search_noise"]
 
@@ -100,7 +99,7 @@ def search_noise(
         logs = {**parameters.logs, "noise": data.new_tensor(math.log(level))}
         parameters = Parameters(parameters.latents, logs, ("variance",))
         optimizer = Adam(step, horizon=STEPS)
-        parameters = fit(objective, parameters, optimizer, max_iter=STEPS, tol=0.0).parameters
+        parameters = climb(objective, parameters, optimizer, STEPS)
         posterior = Posterior(data[kept], parameters, manifold, kernel, noise=level)
         places = _place(posterior, rows, observed, places, step)
         density = posterior.log_density(rows, places, 1.0 - observed)
@@ -131,4 +130,4 @@ def _place(
     objective = PlacementObjective(posterior, rows, observed)
     parameters = Parameters(start, {}, ())
     optimizer = Adam(step, horizon=STEPS)
-    return fit(objective, parameters, optimizer, max_iter=STEPS, tol=0.0).parameters.latents
+    return climb(objective, parameters, optimizer, STEPS).latents

@@ -22,7 +22,7 @@ from torch import Tensor
 from hgplvm.errors import NotPositiveDefiniteError
 from hgplvm.objectives import Evaluation, Objective, Parameters
 
-__all__ = ["LBFGS", "Adam", "GradientDescent", "Optimizer", "Step"]
+__all__ = ["LBFGS", "Adam", "GradientDescent", "Optimizer", "Step", "climb"]
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,22 @@ class Optimizer(Protocol):
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation, /) -> Step:
         """One step from `parameters`, where the objective evaluates to `here`."""
+
+
+def climb(
+    objective: Objective, parameters: Parameters, optimizer: Optimizer, n_steps: int
+) -> Parameters:
+    """Make some steps and return the best state: a fit within a fit, which Ctrl-C may break off."""
+    here = objective.evaluate(parameters)
+    best, best_value = parameters, here.value
+    for _ in range(n_steps):
+        step = optimizer.step(objective, parameters, here)
+        parameters, here = step.parameters, step.evaluation
+        if here.value > best_value:
+            best, best_value = parameters, here.value
+        if step.stalled is not None:
+            break
+    return best
 
 
 def _evaluate(objective: Objective, parameters: Parameters) -> Evaluation | None:
