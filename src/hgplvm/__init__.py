@@ -24,6 +24,8 @@ from hgplvm.estimators import (
     BayesianHGPLVM,
     SparseGPLVM,
     SparseHGPLVM,
+    VecchiaGPLVM,
+    VecchiaHGPLVM,
 )
 
 __all__ = [
@@ -33,6 +35,8 @@ __all__ = [
     "BayesianHGPLVM",
     "SparseGPLVM",
     "SparseHGPLVM",
+    "VecchiaGPLVM",
+    "VecchiaHGPLVM",
     "datasets",
     "geometry",
     "metrics",

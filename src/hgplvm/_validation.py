@@ -17,6 +17,7 @@ __all__ = [
     "as_array",
     "check_callback",
     "check_device",
+    "check_flag",
     "check_init_array",
     "check_labels",
     "check_number",
@@ -91,6 +92,12 @@ def check_device(owner: str, value: object) -> torch.device:
             owner, "device", "one that torch can use for float64 on this machine, or 'auto'", value
         ) from None
     return device
+
+
+def check_flag(owner: str, name: str, value: object) -> None:
+    """Reject value unless it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise _reject(owner, name, "True or False", value)
 
 
 def check_callback(owner: str, value: object) -> None:

@@ -107,6 +107,9 @@ def fit(
         while log.n_iter < max_iter:
             step = optimizer.step(objective, parameters, here)
             parameters, here = step.parameters, step.evaluation
+            if step.shift:
+                best_value += step.shift
+                log.shift(step.shift)
             if objective.stochastic or here.value > best_value:
                 best, best_value = parameters, here.value
             state = log.add(parameters, here, step_size=step.size)
@@ -169,6 +172,10 @@ class _Log:
         self._rows.append(numbers)
         self._best.append(max([here.value, *self._best[-1:]]))
         return FitState(self.n_iter, numbers, parameters.latents)
+
+    def shift(self, difference: float) -> None:
+        """Make earlier values comparable with those under a new draw."""
+        self._best = [value + difference for value in self._best]
 
     def settled(self, smallest_rise: float) -> bool:
         """Whether the best value rose by less than this a step over the window."""

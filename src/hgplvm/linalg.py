@@ -22,14 +22,14 @@ def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
 
     Parameters
     ----------
-    a : Tensor [n, n]
-        Symmetric; only its lower triangle is read. It comes back as it was.
+    a : Tensor [..., n, n]
+        Symmetric, one matrix or a batch; only lower triangles are read. It comes back as it was.
     shift : float
         Added to the diagonal (the noise variance of the models).
 
     Returns
     -------
-    Tensor [n, n]
+    Tensor [..., n, n]
         L, lower triangular.
 
     Raises
@@ -37,20 +37,20 @@ def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
     NotPositiveDefiniteError
         If jitter of 1e-2 of the mean diagonal does not suffice, or an entry is not finite.
     """
-    diagonal = a.diagonal()
+    diagonal = a.diagonal(dim1=-2, dim2=-1)
     original = diagonal.clone()
     mean = original.mean().item() + shift
-    step = mean * 10.0 * a.shape[0] * torch.finfo(a.dtype).eps
+    step = mean * 10.0 * a.shape[-1] * torch.finfo(a.dtype).eps
     jitter = 0.0
     try:
         while 0 < mean < math.inf and jitter <= 1e-2 * mean:  # NaN compares false
             torch.add(original, shift + jitter, out=diagonal)  # no copy of a: it may be large
             factor, info = torch.linalg.cholesky_ex(a)
-            if int(info) == 0 and bool(factor.diagonal().isfinite().all()):
+            if not info.any() and bool(factor.diagonal(dim1=-2, dim2=-1).isfinite().all()):
                 if jitter:
                     warnings.warn(
                         f"Added jitter {jitter:.3g} to the diagonal (mean {mean:.3g}) of a "
-                        f"covariance matrix of size {a.shape[0]} that was not positive definite.",
+                        f"covariance matrix of size {a.shape[-1]} that was not positive definite.",
                         JitterWarning,
                         stacklevel=2,
                     )
@@ -59,7 +59,7 @@ def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
     finally:
         diagonal.copy_(original)
     raise NotPositiveDefiniteError(
-        f"A covariance matrix of size {a.shape[0]} with mean diagonal {mean:.3g} (of which "
+        f"A covariance matrix of size {a.shape[-1]} with mean diagonal {mean:.3g} (of which "
         f"{shift:.3g} is noise) is not positive definite, even with jitter of {0.1 * jitter:.3g}. "
         "Check the data for extreme values, or use dtype='float64'."
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Protocol
 
 import torch
@@ -27,12 +27,17 @@ __all__ = ["LBFGS", "Adam", "GradientDescent", "Optimizer", "Step", "climb"]
 
 @dataclass(frozen=True)
 class Step:
-    """Outcome of one step: where it led, and why no further step is possible, if so."""
+    """Outcome of one step: where it led, and why no further step is possible, if so.
+
+    Where an objective was drawn anew in the step, earlier values compare with later ones after
+    `shift`, the difference that the draw made, is added to them.
+    """
 
     parameters: Parameters
     evaluation: Evaluation
     size: float
     stalled: str | None = None
+    shift: float = 0.0
 
 
 class Optimizer(Protocol):
@@ -74,9 +79,14 @@ def _evaluate(objective: Objective, parameters: Parameters) -> Evaluation | None
     return evaluation if evaluation.finite else None
 
 
-def _begin(objective: Objective, parameters: Parameters, here: Evaluation) -> Evaluation:
-    """Begin a step that compares values: all of them under the same draw."""
-    return objective.evaluate(parameters) if objective.advance(parameters) else here
+def _begin(
+    objective: Objective, parameters: Parameters, here: Evaluation
+) -> tuple[Evaluation, float]:
+    """Begin a step that compares values: all of them under the same draw. And what it changed."""
+    if not objective.advance(parameters):
+        return here, 0.0
+    again = objective.evaluate(parameters)
+    return again, again.value - here.value
 
 
 def _row_norms(vector: Tensor, parameters: Parameters) -> tuple[Tensor, int]:
@@ -102,7 +112,7 @@ class GradientDescent:
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
         """One step of length `learning_rate` times the clipped gradient."""
-        here = _begin(objective, parameters, here)
+        here, shift = _begin(objective, parameters, here)
         norms, n_frame = _row_norms(here.gradient, parameters)
         rows = here.gradient[:n_frame].reshape(norms.numel(), -1) / norms.clamp_min(1.0)[:, None]
         logs = torch.cat([parameters.logs[name].reshape(-1) for name in parameters.free])
@@ -114,10 +124,10 @@ class GradientDescent:
         candidate = parameters.moved(objective.manifold, move)
         evaluation = _evaluate(objective, candidate)
         if evaluation is not None and evaluation.value > here.value:
-            return Step(candidate, evaluation, self.learning_rate)
+            return Step(candidate, evaluation, self.learning_rate, shift=shift)
         self.learning_rate *= 0.1
         stalled = "no step increases the objective" if self.learning_rate < 1e-12 else None
-        return Step(parameters, here, 0.0, stalled)
+        return Step(parameters, here, 0.0, stalled, shift)
 
 
 @dataclass
@@ -182,15 +192,19 @@ class Adam:
             return Step(parameters, here, 0.0, "the objective rises less than tol")
         progress = min((self._count - 1) / self.horizon, 1.0)
         share = self.cut**self._cuts * 0.5 * (1.0 + math.cos(math.pi * progress))
+        shift = 0.0
         for _ in range(20):
             move = share * direction
             move[:n_frame] *= self.learning_rate
             move[n_frame:] *= self.log_rate
             candidate = parameters.moved(objective.manifold, move)
-            objective.advance(candidate)  # the next step sees the next draw: one evaluation a step
+            # the next step sees the next draw: one evaluation a step
+            if objective.advance(candidate) and not objective.stochastic:
+                shift = objective.value(parameters) - here.value
             evaluation = _evaluate(objective, candidate)
             if evaluation is not None:
-                return Step(candidate, evaluation, share * self.learning_rate)
+                self._best = deque(best + shift for best in self._best)
+                return Step(candidate, evaluation, share * self.learning_rate, shift=shift)
             share *= 0.5
         return Step(parameters, here, 0.0, "the objective is not finite around the current point")
 
@@ -233,8 +247,8 @@ class LBFGS:
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
         """One quasi-Newton step."""
-        here = _begin(objective, parameters, here)
-        return self._step(objective, parameters, here)
+        here, shift = _begin(objective, parameters, here)
+        return replace(self._step(objective, parameters, here), shift=shift)
 
     def _step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
         direction = self._direction(here.gradient)

@@ -15,6 +15,7 @@ from hgplvm.geometry.lorentz import canonical_axes
 __all__ = [
     "ambient_dim",
     "canonical_rotation",
+    "chart_ball",
     "direction_sums",
     "distance",
     "distance_from_chord",
@@ -85,10 +86,11 @@ def pair_features(x: Tensor) -> Tensor:
 
 
 def pair_squared_chord(f: Tensor, g: Tensor) -> Tensor:
-    """Squared distances between two sets of rows: [n, m]."""
-    squared = torch.sub(f[:, 0, None], g[None, :, 0]).square_()
-    for q in range(1, f.shape[1]):
-        gap = f[:, q, None] - g[None, :, q]
+    """Squared distances between two sets of rows: [..., n, m]."""
+    f, g = f.unsqueeze(-2), g.unsqueeze(-3)
+    squared = torch.sub(f[..., 0], g[..., 0]).square_()
+    for q in range(1, f.shape[-1]):
+        gap = f[..., q] - g[..., q]
         squared.addcmul_(gap, gap)
     return squared
 
@@ -115,7 +117,7 @@ def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
 
 
 def direction_sums(x: Tensor, y: Tensor, weights: Tensor, squared: Tensor) -> Tensor:  # noqa: ARG001
-    """``Σ_j w_ij (y_j - x_i)``: [n, Q]."""
+    """``Σ_j w_ij (y_j - x_i)``: [..., n, Q]."""
     return weights @ y - weights.sum(-1, keepdim=True) * x
 
 
@@ -212,3 +214,8 @@ def to_chart(x: Tensor) -> Tensor:
 def from_chart(p: Tensor) -> Tensor:
     """Inverse of the identity."""
     return p
+
+
+def chart_ball(x: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+    """Balls are what they are."""
+    return x, radius

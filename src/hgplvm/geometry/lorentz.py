@@ -22,6 +22,7 @@ __all__ = [
     "ambient_dim",
     "boost_to_origin",
     "canonical_rotation",
+    "chart_ball",
     "direction_sums",
     "distance",
     "distance_from_chord",
@@ -153,33 +154,34 @@ def squared_chord(x: Tensor, y: Tensor) -> Tensor:
 
 
 def pair_features(x: Tensor) -> Tensor:
-    """Per-row numbers from which :func:`pair_squared_chord` works: [n, Q + 3].
+    """Per-row numbers from which :func:`pair_squared_chord` works: [..., n, Q + 3].
 
     The columns are ``e^{r/2}``, ``e^{-r/2}``, ``sinh r`` and the unit direction.
     """
-    radius_sinh = torch.linalg.vector_norm(x[:, 1:], dim=-1, keepdim=True)
+    radius_sinh = torch.linalg.vector_norm(x[..., 1:], dim=-1, keepdim=True)
     half_exp = torch.sqrt(radius_sinh + torch.sqrt(1.0 + radius_sinh.square()))
     tiny = torch.finfo(x.dtype).tiny
     return torch.cat(
-        [half_exp, 1.0 / half_exp, radius_sinh, x[:, 1:] / radius_sinh.clamp_min(tiny)], dim=-1
+        [half_exp, 1.0 / half_exp, radius_sinh, x[..., 1:] / radius_sinh.clamp_min(tiny)], dim=-1
     )
 
 
 def pair_squared_chord(f: Tensor, g: Tensor) -> Tensor:
-    """Squared chords between two sets of :func:`pair_features`: [n, m].
+    """Squared chords between two sets of :func:`pair_features`: [..., n, m].
 
     ``s² = (e^{(r-r')/2} - e^{(r'-r)/2})² + sinh r sinh r' ‖u - u'‖²``, a quarter of the work of
     :func:`squared_chord`. It is as exact as the points themselves (an absolute error of about
     ε e^r in d) and exactly 0 for equal rows, but holds no more digits than that for near pairs.
     """
-    squared = f[:, 0, None] * g[None, :, 1]
-    work = f[:, 1, None] * g[None, :, 0]
+    f, g = f.unsqueeze(-2), g.unsqueeze(-3)  # [..., n, 1, Q + 3], [..., 1, m, Q + 3]
+    squared = f[..., 0] * g[..., 1]
+    work = f[..., 1] * g[..., 0]
     squared.sub_(work).square_()  # not fused: equal rows must cancel exactly
-    turn = torch.sub(f[:, 3, None], g[None, :, 3], out=work).square()
-    for q in range(4, f.shape[1]):
-        torch.sub(f[:, q, None], g[None, :, q], out=work)
+    turn = torch.sub(f[..., 3], g[..., 3], out=work).square()
+    for q in range(4, f.shape[-1]):
+        torch.sub(f[..., q], g[..., q], out=work)
         turn.addcmul_(work, work)
-    torch.mul(f[:, 2, None], g[None, :, 2], out=work)
+    torch.mul(f[..., 2], g[..., 2], out=work)
     return squared.addcmul_(work, turn)
 
 
@@ -215,13 +217,13 @@ def pairwise_distance(x: Tensor, y: Tensor | None = None) -> Tensor:
 
 
 def direction_sums(x: Tensor, y: Tensor, weights: Tensor, squared: Tensor) -> Tensor:
-    """``Σ_j w_ij (y_j - c_ij x_i)`` in the frame at x_i: [n, Q].
+    """``Σ_j w_ij (y_j - c_ij x_i)`` in the frame at x_i: [..., n, Q].
 
     ``y - c x`` is the direction from x to y with length sinh d, so ``grad_x d = -(y - c x)/sinh d``
     and any gradient through distances is such a sum: one elementwise pass, one thin product.
     `squared` is the pairwise squared chord, ``c = 1 + s²/2``.
     """
-    products = weights @ y  # [n, Q+1]
+    products = weights @ y  # [..., n, Q+1]
     cosh_sums = weights.sum(-1, keepdim=True) + 0.5 * (weights * squared).sum(-1, keepdim=True)
     # a vector t has coordinates t̃ - t₀ p in the frame, and x itself the coordinates p
     ball = x[..., 1:] / (1.0 + x[..., :1])
@@ -589,3 +591,16 @@ def from_chart(p: Tensor) -> Tensor:
     p = p * (inside / norm.clamp_min(inside))
     norm = norm.clamp_max(inside)
     return _lift(2.0 * p / ((1.0 - norm) * (1.0 + norm)))
+
+
+def chart_ball(x: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
+    """Centre [..., Q] and Euclidean radius [...], in the chart, of the geodesic balls around x.
+
+    With ``t = tanh(ρ/2)`` and p the chart's point: centre ``p (1-t²)/(1-t²‖p‖²)``, radius
+    ``t (1-‖p‖²)/(1-t²‖p‖²)``, where ``1-‖p‖² = 2/(1+x₀)``.
+    """
+    t = torch.tanh(0.5 * radius)
+    gap = 2.0 / (1.0 + x[..., 0])  # 1 - ‖p‖²
+    rest = torch.cosh(0.5 * radius).pow(-2.0)  # 1 - t²
+    share = 1.0 / (rest + t.square() * gap)  # 1/(1 - t²‖p‖²)
+    return (rest * share).unsqueeze(-1) * to_chart(x), t * gap * share

@@ -108,3 +108,6 @@ class Manifold(Protocol):
 
     def from_chart(self, p: Tensor, /) -> Tensor:
         """Point with these coordinates."""
+
+    def chart_ball(self, x: Tensor, radius: Tensor, /) -> tuple[Tensor, Tensor]:
+        """Centre and radius, in the chart, of the geodesic balls around x: Euclidean balls."""

@@ -1,14 +1,15 @@
 """Objectives of the models, each a value and its closed-form gradient.
 
 ``exact`` is the log marginal likelihood of the paper's hGP-LVM, ``bound`` the collapsed bound for
-given Ψ statistics, and ``collapsed`` computes them for the sparse and the Bayesian model. An
-objective knows its data, a manifold and a kernel; it takes :class:`Parameters` and returns an
-:class:`Evaluation`.
+given Ψ statistics, ``collapsed`` computes them for the sparse and the Bayesian model, and
+``vecchia`` is the nearest-neighbour likelihood. An objective knows its data, a manifold and a
+kernel; it takes :class:`Parameters` and returns an :class:`Evaluation`.
 """
 
 from hgplvm.objectives.collapsed import BayesianObjective, CollapsedObjective, SparseObjective
 from hgplvm.objectives.exact import ExactObjective
 from hgplvm.objectives.parameters import Evaluation, Objective, Parameters, inside
+from hgplvm.objectives.vecchia import VecchiaObjective
 
 __all__ = [
     "BayesianObjective",
@@ -18,5 +19,6 @@ __all__ = [
     "Objective",
     "Parameters",
     "SparseObjective",
+    "VecchiaObjective",
     "inside",
 ]

@@ -99,6 +99,27 @@ _BAYESIAN = """\
         The divergence from the prior, or the paper's, which does not see where the means are.
 """
 
+_VECCHIA = """\
+    n_neighbors : int, default=20
+        Neighbours k that a row is conditioned on. With as many as there are rows, all others are
+        taken, with a warning.
+    n_inducing : int or "auto", default="auto"
+        Inducing points that carry the smooth part of the data, so that neighbours are left with the
+        rest. "auto" takes 50 where the floor of the noise is at least half of the variance, so that
+        single neighbours say little, and none otherwise.
+    neighbor_update : int, default=10
+        Steps between two searches for neighbours (and draws of inducing points) in the latents.
+    order : {{"random", "max-min"}}, default="random"
+        The order in which rows are conditioned on earlier ones: at random, or coarse to fine, each
+        row the farthest from those before it (of more than 4,096 rows, as many go first that way).
+    reshuffle : bool, default=False
+        Whether the rows get a new order with each search, or keep their first.
+    chunk_size : int or "auto", default="auto"
+        Rows that are worked on at a time. Memory beyond data, neighbours and latents grows with it
+        times `n_neighbors`; "auto" takes as many as a processor's cache holds (or a GPU keeps
+        busy).
+"""
+
 
 _FLAT = {
     "unit": "latent coordinates",
@@ -119,6 +140,9 @@ _LORENTZ = """
 _INDUCING = """
     inducing_ : array of shape (n_inducing, {width})
         Inducing points{model}: the draw with the highest bound of those at the end."""
+_RESOLVED = """
+    n_inducing_ : int
+        Inducing points that were used."""
 _DEVIATIONS = """
     posterior_std_ : array of shape (n_samples, n_components)
         Standard deviations of q(x) in the transported frame at each latent."""
@@ -139,11 +163,12 @@ _NO_NOISE = {
     "levels": "",
 }
 _EXACT = "Log marginal likelihood of the centred data."
+_NEIGHBOR = "Log likelihood of the centred data, each row given its neighbours at the end."
 _BOUND = "Lower bound of the log marginal likelihood, a mean over draws of the inducing points."
 
 
 def documented(
-    *, flat: bool, sparse: bool = False, bayesian: bool = False
+    *, flat: bool, sparse: bool = False, bayesian: bool = False, vecchia: bool = False
 ) -> Callable[[type[Model]], type[Model]]:
     """Fill the parameters that the models share into a class's docstring."""
     extra = "" if flat else _LORENTZ
@@ -153,9 +178,13 @@ def documented(
     words = {
         **(_FLAT if flat else _CURVED),
         **(_NO_NOISE if sparse else _NOISE),
-        "more": ((_SPARSE if sparse else "") + (_BAYESIAN if bayesian else "")).format(),
-        "extra": extra + (_DEVIATIONS if bayesian else ""),
-        "likelihood": _BOUND if sparse else _EXACT,
+        "more": "".join(
+            text.format()
+            for text, wanted in ((_SPARSE, sparse), (_BAYESIAN, bayesian), (_VECCHIA, vecchia))
+            if wanted
+        ),
+        "extra": extra + (_DEVIATIONS if bayesian else "") + (_RESOLVED if vecchia else ""),
+        "likelihood": _BOUND if sparse else _NEIGHBOR if vecchia else _EXACT,
     }
 
     def fill(cls: type[Model]) -> type[Model]:

@@ -1,11 +1,9 @@
-"""The models as scikit-learn estimators."""
+"""What all models share: input, start, fit, and the attributes that a fit leaves."""
 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -18,30 +16,18 @@ from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm import init as starts
-from hgplvm._documentation import documented
 from hgplvm.fit import FitResult, FitState, fit
-from hgplvm.geometry import Manifold, euclidean, lorentz
+from hgplvm.geometry import Manifold, lorentz
 from hgplvm.geometry.pose import Pose
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import (
-    BayesianObjective,
-    CollapsedObjective,
-    ExactObjective,
     Parameters,
-    SparseObjective,
     inside,
 )
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
 from hgplvm.start import RATE, Begin, find_start
 
-__all__ = [
-    "GPLVM",
-    "HGPLVM",
-    "BayesianGPLVM",
-    "BayesianHGPLVM",
-    "SparseGPLVM",
-    "SparseHGPLVM",
-]
+__all__ = ["Array", "BaseGPLVM"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -56,14 +42,9 @@ FLAT_LENGTH_SCALE = 3.0
 START_KINDS = {"auto": starts.KINDS, "mds": ("mds", "mds-denoised"), "pca": ("pca",)}
 # flat space has no scale of its own: these are multiples of its length scale
 FLAT_SCALES = tuple(FLAT_LENGTH_SCALE / factor for factor in (50.0, 12.0, 4.0, 1.5))
-# standard deviation of q(x) at the start of a Bayesian fit, in units of the median distance
-START_STD = 0.03
-# the bound that is reported is a mean over this many draws of inducing points
-FINAL_DRAWS = 20
-QUADRATURES = ("unscented", "gauss-hermite", "monte-carlo")
 
 
-class _BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
@@ -337,326 +318,3 @@ def _root_mean_square(data: Array) -> float:
             "Rescale them to a unit in which numbers are of ordinary size."
         )
     return scale
-
-
-class _ExactGPLVM(_BaseGPLVM):
-    """The exact models."""
-
-    def _make_objective(
-        self,
-        data: Tensor,
-        noise_floor: float,
-        generator: torch.Generator,  # noqa: ARG002
-    ) -> ExactObjective:
-        return ExactObjective(data, self._manifold, Exponential(), noise_floor=noise_floor)
-
-
-class _SparseGPLVM(_BaseGPLVM):
-    """The sparse models, and what the Bayesian ones share with them."""
-
-    _searches_noise = False  # a few inducing points cannot give every row a twig of its own
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        n_inducing: int = 50,
-        inducing_update: int = 5,
-        chunk_size: int | Literal["auto"] = "auto",
-        length_scale: float | Literal["auto"] = "auto",
-        init: str | Array = "auto",
-        optimizer: str = "auto",
-        learning_rate: float | None = None,
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        noise_floor: float | Literal["auto"] = "auto",
-        center: str | int = "mean",
-        device: str = "auto",
-        dtype: str = "float64",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[FitState], object] | None = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            length_scale=length_scale,
-            init=init,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            max_iter=max_iter,
-            tol=tol,
-            noise_floor=noise_floor,
-            center=center,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.n_inducing = n_inducing
-        self.inducing_update = inducing_update
-        self.chunk_size = chunk_size
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("n_inducing", "inducing_update"):
-            check.check_number(self._name, name, getattr(self, name), low=1, integer=True)
-        check.check_number(
-            self._name, "chunk_size", self.chunk_size, low=1, integer=True, or_options=("auto",)
-        )
-
-    def _collapsed_options(
-        self, data: Tensor, noise_floor: float, generator: torch.Generator
-    ) -> dict[str, Any]:
-        if self.n_inducing > data.shape[0]:
-            warnings.warn(
-                f"n_inducing={self.n_inducing} exceeds the {data.shape[0]} rows of the data, all "
-                "of which are now inducing points; the exact model is then as good and faster.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return {
-            "n_inducing": min(self.n_inducing, data.shape[0]),
-            "inducing_update": self.inducing_update,
-            "chunk_size": None if self.chunk_size == "auto" else self.chunk_size,
-            "generator": generator,
-            "noise_floor": noise_floor,
-        }
-
-    def _make_objective(
-        self, data: Tensor, noise_floor: float, generator: torch.Generator
-    ) -> CollapsedObjective:
-        options = self._collapsed_options(data, noise_floor, generator)
-        return SparseObjective(data, self._manifold, Exponential(), **options)
-
-    def _finish(
-        self, objective: CollapsedObjective, start: Parameters, result: FitResult
-    ) -> tuple[Parameters, float]:
-        """Mean of the bound over fresh draws; the best of them becomes ``inducing_``."""
-        first = _draws(objective, start)
-        last = _draws(objective, result.parameters)
-        final, draws = (result.parameters, last)
-        if _mean(first) > _mean(last):  # values under different draws do not compare one by one
-            final, draws = (start, first)
-        objective.inducing = max(draws, key=itemgetter(0))[1]
-        return final, _mean(draws)
-
-    def _set_latents(self, objective: CollapsedObjective, parameters: Parameters) -> None:
-        pose = Pose.of(self._manifold, parameters.latents, self.center)
-        self._set_points(pose.points(parameters.latents))
-        self.inducing_ = self._unit * pose.points(objective.inducing).cpu().numpy()
-        if "std" in parameters.logs:
-            std = parameters.logs["std"].exp()
-            deviations = pose.deviations(parameters.latents, std).cpu().numpy()
-            self.posterior_std_ = self._unit * deviations
-
-
-def _draws(objective: CollapsedObjective, parameters: Parameters) -> list[tuple[float, Tensor]]:
-    """Values of the bound under fresh draws of the inducing points, with the points."""
-    draws = []
-    for _ in range(FINAL_DRAWS):
-        objective.draw(parameters)
-        draws.append((objective.value(parameters), objective.inducing))
-    return draws
-
-
-def _mean(draws: list[tuple[float, Tensor]]) -> float:
-    return sum(value for value, _ in draws) / len(draws)
-
-
-class _BayesianGPLVM(_SparseGPLVM):
-    """The Bayesian models."""
-
-    def __init__(
-        self,
-        n_components: int = 2,
-        *,
-        quadrature: str = "unscented",
-        n_samples: int = 5,
-        prior_scale: float = 1.0,
-        kl: str = "exact",
-        n_inducing: int = 50,
-        inducing_update: int = 5,
-        chunk_size: int | Literal["auto"] = "auto",
-        length_scale: float | Literal["auto"] = "auto",
-        init: str | Array = "auto",
-        optimizer: str = "auto",
-        learning_rate: float | None = None,
-        max_iter: int = 300,
-        tol: float = 1e-4,
-        noise_floor: float | Literal["auto"] = "auto",
-        center: str | int = "mean",
-        device: str = "auto",
-        dtype: str = "float64",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-        callback: Callable[[FitState], object] | None = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_inducing=n_inducing,
-            inducing_update=inducing_update,
-            chunk_size=chunk_size,
-            length_scale=length_scale,
-            init=init,
-            optimizer=optimizer,
-            learning_rate=learning_rate,
-            max_iter=max_iter,
-            tol=tol,
-            noise_floor=noise_floor,
-            center=center,
-            device=device,
-            dtype=dtype,
-            random_state=random_state,
-            verbose=verbose,
-            callback=callback,
-        )
-        self.quadrature = quadrature
-        self.n_samples = n_samples
-        self.prior_scale = prior_scale
-        self.kl = kl
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check.check_option(self._name, "quadrature", self.quadrature, QUADRATURES)
-        check.check_number(self._name, "n_samples", self.n_samples, low=1, integer=True)
-        check.check_number(self._name, "prior_scale", self.prior_scale, low=0, closed=False)
-        check.check_option(self._name, "kl", self.kl, ("exact", "paper"))
-
-    def _make_objective(
-        self, data: Tensor, noise_floor: float, generator: torch.Generator
-    ) -> CollapsedObjective:
-        return BayesianObjective(
-            data,
-            self._manifold,
-            Exponential(),
-            n_components=self.n_components,
-            quadrature=self.quadrature,
-            n_samples=self.n_samples,
-            prior_scale=float(self.prior_scale),
-            kl=self.kl,
-            warmup=self.max_iter // 3,
-            **self._collapsed_options(data, noise_floor, generator),
-        )
-
-    def _parameters(self, begin: Begin, square: float) -> Parameters:
-        points = super()._parameters(begin, square)
-        n_rows = begin.latents.shape[0]
-        spread = starts.median_distance(begin.latents, self._manifold)
-        std = begin.latents.new_full(
-            (n_rows, self.n_components), math.log(START_STD * max(spread, 1e-3))
-        )
-        return Parameters(points.latents, {**points.logs, "std": std}, (*points.free, "std"))
-
-
-@documented(flat=False)
-class HGPLVM(_ExactGPLVM):
-    """Exact hyperboloid GP-LVM: an embedding into hyperbolic space.
-
-    Each column of the data is a Gaussian process over latent positions in hyperbolic space, with
-    the geodesic exponential kernel ``k(x, z) = σ exp(-d(x, z)/κ)`` and noise β⁻¹; the positions
-    maximise the marginal likelihood. The cost is O(N³) a step: for up to a few thousand rows.
-
-    {parameters}
-
-    References
-    ----------
-    Watanabe, Maeda, Ogawa, Haseyama: Hyperboloid GPLVM for Discovering Continuous Hierarchies via
-    Nonparametric Estimation. AISTATS 2025.
-
-    Examples
-    --------
-    >>> from hgplvm import HGPLVM
-    >>> from hgplvm.datasets import make_binary_tree
-    >>> tree = make_binary_tree(depth=3, random_state=0)
-    >>> model = HGPLVM(random_state=0).fit(tree.data)
-    >>> model.embedding_.shape
-    (140, 2)
-    """
-
-    _manifold = lorentz
-
-
-@documented(flat=False, sparse=True)
-class SparseHGPLVM(_SparseGPLVM):
-    """Sparse hyperboloid GP-LVM: inducing points, and a cost of O(NM²) a step.
-
-    The latents maximise a lower bound of the marginal likelihood that sees the rows through M
-    inducing points. These are drawn from the latents anew every few steps, so that the fit climbs
-    the bound's average over draws.
-
-    {parameters}
-
-    Examples
-    --------
-    >>> from hgplvm import SparseHGPLVM
-    >>> from hgplvm.datasets import make_binary_tree
-    >>> tree = make_binary_tree(depth=3, random_state=0)
-    >>> model = SparseHGPLVM(n_inducing=20, max_iter=50, random_state=0).fit(tree.data)
-    >>> model.inducing_.shape
-    (20, 3)
-    """
-
-    _manifold = lorentz
-
-
-@documented(flat=False, sparse=True, bayesian=True)
-class BayesianHGPLVM(_BayesianGPLVM):
-    """Bayesian hyperboloid GP-LVM: each latent is a distribution.
-
-    ``q(x_i)`` is a wrapped normal with its own mean and standard deviations; the fit maximises the
-    evidence lower bound. For the first third of the steps the deviations stay as they are.
-
-    {parameters}
-
-    Examples
-    --------
-    >>> from hgplvm import BayesianHGPLVM
-    >>> from hgplvm.datasets import make_binary_tree
-    >>> tree = make_binary_tree(depth=3, random_state=0)
-    >>> model = BayesianHGPLVM(n_inducing=20, max_iter=50, random_state=0).fit(tree.data)
-    >>> model.posterior_std_.shape
-    (140, 2)
-    """
-
-    _manifold = lorentz
-
-
-@documented(flat=True)
-class GPLVM(_ExactGPLVM):
-    """Exact GP-LVM in flat space, the baseline of :class:`HGPLVM`.
-
-    The same model with Euclidean distance: ``k(x, z) = σ exp(-‖x - z‖/κ)``.
-
-    {parameters}
-
-    Examples
-    --------
-    >>> from hgplvm import GPLVM
-    >>> from hgplvm.datasets import make_binary_tree
-    >>> tree = make_binary_tree(depth=3, random_state=0)
-    >>> GPLVM(random_state=0).fit_transform(tree.data).shape
-    (140, 2)
-    """
-
-    _manifold = euclidean
-
-
-@documented(flat=True, sparse=True)
-class SparseGPLVM(_SparseGPLVM):
-    """Sparse GP-LVM in flat space, the baseline of :class:`SparseHGPLVM`.
-
-    {parameters}
-    """
-
-    _manifold = euclidean
-
-
-@documented(flat=True, sparse=True, bayesian=True)
-class BayesianGPLVM(_BayesianGPLVM):
-    """Bayesian GP-LVM in flat space, the baseline of :class:`BayesianHGPLVM`.
-
-    {parameters}
-    """
-
-    _manifold = euclidean

@@ -1,0 +1,145 @@
+"""The Bayesian models: each latent is a distribution."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hgplvm import _validation as check
+from hgplvm import init as starts
+from hgplvm.estimators.base import Array
+from hgplvm.estimators.documentation import documented
+from hgplvm.estimators.sparse import CollapsedGPLVM
+from hgplvm.fit import FitState
+from hgplvm.geometry import euclidean, lorentz
+from hgplvm.kernels import Exponential
+from hgplvm.objectives import BayesianObjective, CollapsedObjective, Parameters
+from hgplvm.start import Begin
+
+__all__ = ["BayesianGPLVM", "BayesianHGPLVM"]
+
+# standard deviation of q(x) at the start of a Bayesian fit, in units of the median distance
+START_STD = 0.03
+QUADRATURES = ("unscented", "gauss-hermite", "monte-carlo")
+
+
+class _BayesianGPLVM(CollapsedGPLVM):
+    """What the two Bayesian models share."""
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        quadrature: str = "unscented",
+        n_samples: int = 5,
+        prior_scale: float = 1.0,
+        kl: str = "exact",
+        n_inducing: int = 50,
+        inducing_update: int = 5,
+        chunk_size: int | Literal["auto"] = "auto",
+        length_scale: float | Literal["auto"] = "auto",
+        init: str | Array = "auto",
+        optimizer: str = "auto",
+        learning_rate: float | None = None,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        noise_floor: float | Literal["auto"] = "auto",
+        center: str | int = "mean",
+        device: str = "auto",
+        dtype: str = "float64",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[FitState], object] | None = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_inducing=n_inducing,
+            inducing_update=inducing_update,
+            chunk_size=chunk_size,
+            length_scale=length_scale,
+            init=init,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            max_iter=max_iter,
+            tol=tol,
+            noise_floor=noise_floor,
+            center=center,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.quadrature = quadrature
+        self.n_samples = n_samples
+        self.prior_scale = prior_scale
+        self.kl = kl
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check.check_option(self._name, "quadrature", self.quadrature, QUADRATURES)
+        check.check_number(self._name, "n_samples", self.n_samples, low=1, integer=True)
+        check.check_number(self._name, "prior_scale", self.prior_scale, low=0, closed=False)
+        check.check_option(self._name, "kl", self.kl, ("exact", "paper"))
+
+    def _make_objective(
+        self, data: Tensor, noise_floor: float, generator: torch.Generator
+    ) -> CollapsedObjective:
+        return BayesianObjective(
+            data,
+            self._manifold,
+            Exponential(),
+            n_components=self.n_components,
+            quadrature=self.quadrature,
+            n_samples=self.n_samples,
+            prior_scale=float(self.prior_scale),
+            kl=self.kl,
+            warmup=self.max_iter // 3,
+            **self._collapsed_options(data, noise_floor, generator),
+        )
+
+    def _parameters(self, begin: Begin, square: float) -> Parameters:
+        points = super()._parameters(begin, square)
+        n_rows = begin.latents.shape[0]
+        spread = starts.median_distance(begin.latents, self._manifold)
+        std = begin.latents.new_full(
+            (n_rows, self.n_components), math.log(START_STD * max(spread, 1e-3))
+        )
+        return Parameters(points.latents, {**points.logs, "std": std}, (*points.free, "std"))
+
+
+@documented(flat=False, sparse=True, bayesian=True)
+class BayesianHGPLVM(_BayesianGPLVM):
+    """Bayesian hyperboloid GP-LVM: each latent is a distribution.
+
+    ``q(x_i)`` is a wrapped normal with its own mean and standard deviations; the fit maximises the
+    evidence lower bound. For the first third of the steps the deviations stay as they are.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> from hgplvm import BayesianHGPLVM
+    >>> from hgplvm.datasets import make_binary_tree
+    >>> tree = make_binary_tree(depth=3, random_state=0)
+    >>> model = BayesianHGPLVM(n_inducing=20, max_iter=50, random_state=0).fit(tree.data)
+    >>> model.posterior_std_.shape
+    (140, 2)
+    """
+
+    _manifold = lorentz
+
+
+@documented(flat=True, sparse=True, bayesian=True)
+class BayesianGPLVM(_BayesianGPLVM):
+    """Bayesian GP-LVM in flat space, the baseline of :class:`BayesianHGPLVM`.
+
+    {parameters}
+    """
+
+    _manifold = euclidean

@@ -1,0 +1,172 @@
+"""The sparse models: inducing points."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from operator import itemgetter
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hgplvm import _validation as check
+from hgplvm.estimators.base import Array, BaseGPLVM
+from hgplvm.estimators.documentation import documented
+from hgplvm.fit import FitResult, FitState
+from hgplvm.geometry import euclidean, lorentz
+from hgplvm.geometry.pose import Pose
+from hgplvm.kernels import Exponential
+from hgplvm.objectives import CollapsedObjective, Parameters, SparseObjective
+
+__all__ = ["CollapsedGPLVM", "SparseGPLVM", "SparseHGPLVM"]
+
+# the bound that is reported is a mean over this many draws of inducing points
+FINAL_DRAWS = 20
+
+
+class CollapsedGPLVM(BaseGPLVM):
+    """The sparse models, and what the Bayesian ones share with them."""
+
+    _searches_noise = False  # a few inducing points cannot give every row a twig of its own
+
+    def __init__(
+        self,
+        n_components: int = 2,
+        *,
+        n_inducing: int = 50,
+        inducing_update: int = 5,
+        chunk_size: int | Literal["auto"] = "auto",
+        length_scale: float | Literal["auto"] = "auto",
+        init: str | Array = "auto",
+        optimizer: str = "auto",
+        learning_rate: float | None = None,
+        max_iter: int = 300,
+        tol: float = 1e-4,
+        noise_floor: float | Literal["auto"] = "auto",
+        center: str | int = "mean",
+        device: str = "auto",
+        dtype: str = "float64",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+        callback: Callable[[FitState], object] | None = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            length_scale=length_scale,
+            init=init,
+            optimizer=optimizer,
+            learning_rate=learning_rate,
+            max_iter=max_iter,
+            tol=tol,
+            noise_floor=noise_floor,
+            center=center,
+            device=device,
+            dtype=dtype,
+            random_state=random_state,
+            verbose=verbose,
+            callback=callback,
+        )
+        self.n_inducing = n_inducing
+        self.inducing_update = inducing_update
+        self.chunk_size = chunk_size
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        for name in ("n_inducing", "inducing_update"):
+            check.check_number(self._name, name, getattr(self, name), low=1, integer=True)
+        check.check_number(
+            self._name, "chunk_size", self.chunk_size, low=1, integer=True, or_options=("auto",)
+        )
+
+    def _collapsed_options(
+        self, data: Tensor, noise_floor: float, generator: torch.Generator
+    ) -> dict[str, Any]:
+        if self.n_inducing > data.shape[0]:
+            warnings.warn(
+                f"n_inducing={self.n_inducing} exceeds the {data.shape[0]} rows of the data, all "
+                "of which are now inducing points; the exact model is then as good and faster.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return {
+            "n_inducing": min(self.n_inducing, data.shape[0]),
+            "inducing_update": self.inducing_update,
+            "chunk_size": None if self.chunk_size == "auto" else self.chunk_size,
+            "generator": generator,
+            "noise_floor": noise_floor,
+        }
+
+    def _make_objective(
+        self, data: Tensor, noise_floor: float, generator: torch.Generator
+    ) -> CollapsedObjective:
+        options = self._collapsed_options(data, noise_floor, generator)
+        return SparseObjective(data, self._manifold, Exponential(), **options)
+
+    def _finish(
+        self, objective: CollapsedObjective, start: Parameters, result: FitResult
+    ) -> tuple[Parameters, float]:
+        """Mean of the bound over fresh draws; the best of them becomes ``inducing_``."""
+        first = _draws(objective, start)
+        last = _draws(objective, result.parameters)
+        final, draws = (result.parameters, last)
+        if _mean(first) > _mean(last):  # values under different draws do not compare one by one
+            final, draws = (start, first)
+        objective.inducing = max(draws, key=itemgetter(0))[1]
+        return final, _mean(draws)
+
+    def _set_latents(self, objective: CollapsedObjective, parameters: Parameters) -> None:
+        pose = Pose.of(self._manifold, parameters.latents, self.center)
+        self._set_points(pose.points(parameters.latents))
+        self.inducing_ = self._unit * pose.points(objective.inducing).cpu().numpy()
+        if "std" in parameters.logs:
+            std = parameters.logs["std"].exp()
+            deviations = pose.deviations(parameters.latents, std).cpu().numpy()
+            self.posterior_std_ = self._unit * deviations
+
+
+def _draws(objective: CollapsedObjective, parameters: Parameters) -> list[tuple[float, Tensor]]:
+    """Values of the bound under fresh draws of the inducing points, with the points."""
+    draws = []
+    for _ in range(FINAL_DRAWS):
+        objective.draw(parameters)
+        draws.append((objective.value(parameters), objective.inducing))
+    return draws
+
+
+def _mean(draws: list[tuple[float, Tensor]]) -> float:
+    return sum(value for value, _ in draws) / len(draws)
+
+
+@documented(flat=False, sparse=True)
+class SparseHGPLVM(CollapsedGPLVM):
+    """Sparse hyperboloid GP-LVM: inducing points, and a cost of O(NM²) a step.
+
+    The latents maximise a lower bound of the marginal likelihood that sees the rows through M
+    inducing points. These are drawn from the latents anew every few steps, so that the fit climbs
+    the bound's average over draws.
+
+    {parameters}
+
+    Examples
+    --------
+    >>> from hgplvm import SparseHGPLVM
+    >>> from hgplvm.datasets import make_binary_tree
+    >>> tree = make_binary_tree(depth=3, random_state=0)
+    >>> model = SparseHGPLVM(n_inducing=20, max_iter=50, random_state=0).fit(tree.data)
+    >>> model.inducing_.shape
+    (20, 3)
+    """
+
+    _manifold = lorentz
+
+
+@documented(flat=True, sparse=True)
+class SparseGPLVM(CollapsedGPLVM):
+    """Sparse GP-LVM in flat space, the baseline of :class:`SparseHGPLVM`.
+
+    {parameters}
+    """
+
+    _manifold = euclidean

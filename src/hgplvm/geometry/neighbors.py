@@ -1,0 +1,118 @@
+"""The nearest of the rows that come before each row, on any manifold and for any number of rows.
+
+Up to a few thousand rows all pairs are compared. Beyond, a k-d tree is asked in the chart: geodesic
+balls are Euclidean balls there, off centre (:meth:`Manifold.chart_ball`), so a Euclidean search
+around that centre finds everything in the ball, and the answer is exact. Rows are taken in blocks
+that double, each with a tree of the rows up to its end, of which at least half are earlier ones.
+"""
+
+from __future__ import annotations
+
+import torch
+from scipy.spatial import KDTree
+from torch import Tensor
+
+from hgplvm.geometry.manifold import Manifold
+
+__all__ = ["ORDERS", "max_min_order", "nearest_earlier"]
+
+ORDERS = ("random", "max-min")
+
+# rows of which all pairs are compared: beyond, a tree is faster
+ALL_PAIRS = {"cpu": 4096, "cuda": 2**17}
+# pairs that are compared at a time
+PAIRS = {"cpu": 2**20, "cuda": 2**26}
+
+
+def max_min_order(manifold: Manifold, x: Tensor) -> Tensor:
+    """Order the rows of x [n, ·] coarse to fine: each next is the farthest from those before it.
+
+    The first row stays first. Of more rows than all pairs can be compared of, those up to that
+    number are ordered and the others follow as they are.
+    """
+    n = min(x.shape[0], ALL_PAIRS["cpu"])
+    features = manifold.pair_features(x[:n])
+    order = torch.arange(x.shape[0], device=x.device)
+    nearest = features.new_full((n,), torch.inf)
+    row = order[0]
+    for place in range(n):
+        order[place] = row
+        gaps = manifold.pair_squared_chord(features[row : row + 1], features).squeeze(0)
+        nearest = torch.minimum(nearest, gaps)
+        nearest[row] = -1.0  # taken
+        row = nearest.argmax()
+    return order
+
+
+def nearest_earlier(manifold: Manifold, x: Tensor, k: int) -> Tensor:
+    """Positions of the k nearest rows before each row of x [n, ·], nearest first: [n, k].
+
+    Where a row has fewer than k before it, its own position fills the places that are left.
+    """
+    kind = "cpu" if x.device.type == "cpu" else "cuda"
+    features = manifold.pair_features(x)
+    found = torch.arange(x.shape[0], device=x.device)[:, None].repeat(1, k)
+    end = min(x.shape[0], max(ALL_PAIRS[kind], 4 * k))
+    _compare_all(manifold, features[:end], found[:end], PAIRS[kind])
+    if end < x.shape[0]:
+        search = _TreeSearch(manifold, x.cpu(), features.cpu(), k)
+        while end < x.shape[0]:
+            start, end = end, min(2 * end, x.shape[0])
+            found[start:end] = search.block(start, end).to(x.device)
+    return found
+
+
+def _compare_all(manifold: Manifold, features: Tensor, found: Tensor, n_pairs: int) -> None:
+    """Fill `found` by comparing all pairs, in chunks of rows."""
+    n, k = found.shape
+    size = max(1, n_pairs // n)
+    for start in range(0, n, size):
+        end = min(start + size, n)
+        squared = manifold.pair_squared_chord(features[start:end], features[:end])
+        squared += torch.full_like(squared, torch.inf).triu_(start)  # not earlier
+        nearest, columns = squared.topk(min(k, end), dim=1, largest=False)
+        mine = found[start:end, : columns.shape[1]]
+        mine.copy_(torch.where(nearest < torch.inf, columns, mine))
+
+
+class _TreeSearch:
+    """Exact nearest earlier rows from Euclidean searches in the chart."""
+
+    def __init__(self, manifold: Manifold, x: Tensor, features: Tensor, k: int) -> None:
+        self._manifold, self._x, self._features, self._k = manifold, x, features, k
+        self._chart = manifold.to_chart(x)
+
+    def block(self, start: int, end: int) -> Tensor:
+        """Neighbours of the rows from start to end: [end - start, k]."""
+        tree = KDTree(self._chart[:end].numpy())
+        size = max(1, PAIRS["cpu"] // (4 * self._k))
+        rows = torch.arange(start, end)
+        return torch.cat([self._search(tree, part) for part in torch.split(rows, size)])
+
+    def _search(self, tree: KDTree, rows: Tensor) -> Tensor:
+        """Widen the search of each row until it covers the ball that its neighbours lie in."""
+        result = torch.empty(len(rows), self._k, dtype=torch.long)
+        todo = torch.arange(len(rows))
+        centre = self._chart[rows]
+        count = 3 * self._k
+        while len(todo):
+            count = min(count, tree.n)
+            radius, columns = tree.query(centre.numpy(), count, workers=-1)
+            radius, columns = torch.from_numpy(radius[:, -1]), torch.from_numpy(columns)
+            nearest, which = self._squared(rows[todo], columns).topk(self._k, largest=False)
+            result[todo] = columns.gather(1, which)
+            ball, ball_radius = self._manifold.chart_ball(
+                self._x[rows[todo]], self._manifold.distance_from_chord(nearest[:, -1])
+            )
+            reach = torch.linalg.vector_norm(ball - centre, dim=1) + ball_radius
+            missing = nearest[:, -1] == torch.inf
+            open_ = (missing | ~(reach <= radius)) & (count < tree.n)
+            centre = torch.where(missing[:, None], centre, ball)[open_]
+            todo, count = todo[open_], 2 * count
+        return result
+
+    def _squared(self, rows: Tensor, columns: Tensor) -> Tensor:
+        """Squared chords to candidates [n, count]; ∞ for those that are not earlier."""
+        f, g = self._features[rows].unsqueeze(1), self._features[columns]
+        squared = self._manifold.pair_squared_chord(f, g).squeeze(1)
+        return squared.masked_fill_(columns >= rows[:, None], torch.inf)

@@ -1,0 +1,446 @@
+"""The nearest-neighbour (Vecchia) likelihood: each row given a few of the rows before it.
+
+With the rows in some order and ``n(i)`` the k nearest, in latent space, of those before row i::
+
+    F   = Σ_i log N(y_i | b_iᵀ Y_n(i), f_i I)
+    C_i = K_nn + β⁻¹I,   b_i = C_i⁻¹ k_ni,   f_i = σ + β⁻¹ - k_in b_i
+
+which is the exact log likelihood for k = N - 1. A row's neighbours and, last, the row itself are
+its *group*. Of the Cholesky factor L of the group's covariance ``C = K + β⁻¹I`` the last corner is
+√f, and ``L⁻ᵀ`` times the last unit vector is ``v/√f`` with ``v = (-b, 1)``.
+
+Neighbours see what is rough in the data. Where noise hides single rows, the smooth part needs more
+of them than are near: M inducing points carry it, and neighbours the rest (a full-scale
+approximation). With features φ (:mod:`hgplvm.objectives.features`), group covariances are those of
+``k(x, z) - φ(x)·φ(z)``, and with ``t = Σ_a v_a φ_a``, ``r = Σ_a v_a y_a`` over each group::
+
+    S = I + Σ_i t_i t_iᵀ/f_i,   P = Σ_i t_i r_iᵀ/f_i,   E = S⁻¹P
+    F = -½ [ND log 2π + D (log|S| + Σ log f_i) + Σ ‖r_i‖²/f_i - tr PᵀE]
+
+For M = 0 this is the sum above. The gradient, with ``ρ = r - Eᵀt`` and ``q = D S⁻¹t - Eρ``::
+
+    e       = ∂F/∂f = ((‖ρ‖² + D tᵀS⁻¹t)/f - D)/(2f)
+    ∂F/∂C   = ½ (h vᵀ + v hᵀ),   h = e v + (C_nn⁻¹ u, 0),   u = (Y_n ρ + Φ_n q)/f
+    ∂F/∂φ_a = -v_a (q/f + Σ_b h_b φ_b) - h_a t
+
+Groups are independent: they are worked on in chunks, in batched k×k algebra. The data enter
+through ``s = Y_g r`` alone (``‖r‖² = v·s``), for which the products of a group's rows with each
+other can be kept until neighbours are drawn anew: a step then costs the same for any number of
+columns.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from hgplvm import linalg
+from hgplvm.geometry import Manifold
+from hgplvm.geometry.neighbors import max_min_order, nearest_earlier
+from hgplvm.kernels import Kernel, cusp_division
+from hgplvm.objectives.exact import rotated_to_rank
+from hgplvm.objectives.features import InducingFeatures
+from hgplvm.objectives.parameters import Evaluation, Parameters
+
+__all__ = ["VecchiaObjective"]
+
+# numbers in the arrays [groups, k, k + M + D] of a chunk: a processor's cache, or plenty on a GPU
+CACHED_ENTRIES = 2**20
+GPU_ENTRIES = 2**27
+# fewer groups than this are not worth a batch
+FEWEST_GROUPS = 64
+
+
+@dataclass(frozen=True)
+class _Groups:
+    """A chunk of groups, and the conditional of each one's last row given the others."""
+
+    span: slice  # where they stand among all groups
+    rows: Tensor  # [n, k+1] which rows they are
+    real: Tensor | None  # [n, k+1] False where an early row lacks neighbours; None: all are real
+    points: Tensor  # [n, k+1, Q+1]
+    squared: Tensor  # [n, k+1, k+1] squared chords
+    ratio: Tensor  # d/κ
+    profile: Tensor  # g(d/κ)
+    features: Tensor  # φ, [n, k+1, M]
+    factor: Tensor  # L
+    v: Tensor  # (-b, 1), [n, k+1]
+    f: Tensor  # [n]
+    t: Tensor  # [n, M]
+
+
+class _Responses:
+    """The data as the groups see them.
+
+    Products of a group's rows with each other are kept where they are fewer than the data.
+    """
+
+    def __init__(self, data: Tensor) -> None:
+        self.data = data
+        self._products: Tensor | None = None
+
+    @property
+    def n_gathered(self) -> int:
+        """Columns of the rows that :meth:`residuals` gathers."""
+        return self.data.shape[1] if self._products is None else 0
+
+    def draw(self, groups: Tensor, chunk_size: int) -> None:
+        """Take note of the groups [N, k+1]."""
+        self._products = None
+        width = groups.shape[1]
+        if width**2 > self.data.shape[1]:
+            return
+        products = self.data.new_empty(len(groups), width, width)
+        for start in range(0, len(groups), chunk_size):
+            rows = self._gathered(groups[start : start + chunk_size])
+            torch.bmm(rows, rows.mT, out=products[start : start + chunk_size])
+        self._products = products
+
+    def residuals(self, groups: _Groups) -> tuple[Tensor, Tensor]:
+        """``s = Y_g r`` [n, k+1] and ``‖r‖²`` [n], where ``r = Y_gᵀ v``."""
+        if self._products is not None:
+            s = (self._products[groups.span] @ groups.v[:, :, None]).squeeze(2)
+            return s, (s * groups.v).sum(1)
+        rows = self._gathered(groups.rows)
+        r = groups.v[:, None, :] @ rows  # [n, 1, D]
+        return (rows * r).sum(2), r.square().sum((1, 2))
+
+    def _gathered(self, rows: Tensor) -> Tensor:
+        return _gathered(self.data, rows)  # [n, k+1, D]
+
+
+def _gathered(array: Tensor, rows: Tensor) -> Tensor:
+    """Rows of an array [N, ·] by an index of any shape: plain indexing is slower."""
+    return array.index_select(0, rows.reshape(-1)).view(*rows.shape, array.shape[1])
+
+
+@dataclass(frozen=True)
+class _Smooth:
+    """What the inducing points say once all groups are summed."""
+
+    inverse: Tensor  # S⁻¹ [M, M]
+    outer: Tensor  # EEᵀ [M, M]
+    rows: Tensor  # YEᵀ [N, M]
+
+
+class _Sums:
+    """What the groups add up to."""
+
+    def __init__(self, data: Tensor, n_columns: int, n_inducing: int) -> None:
+        self._data, self._n_columns = data, n_columns
+        self._log_f = data.new_zeros(())
+        self._squares = data.new_zeros(())  # Σ ‖r‖²/f
+        self._inner = torch.eye(n_inducing, dtype=data.dtype, device=data.device)  # S
+        self._weights = data.new_zeros(data.shape[0], n_inducing)  # P = Yᵀ weights, transposed
+
+    def add(self, groups: _Groups, squares: Tensor) -> None:
+        self._log_f += torch.log(groups.f).sum()
+        self._squares += (squares / groups.f).sum()
+        if groups.t.shape[1]:
+            weighted = groups.t / groups.f[:, None]
+            self._inner.addmm_(weighted.mT, groups.t)
+            parts = groups.v[:, :, None] * weighted[:, None, :]
+            self._weights.index_add_(0, groups.rows.reshape(-1), parts.flatten(0, 1))
+
+    def solve(self) -> tuple[float, _Smooth]:
+        """F, and the smooth part."""
+        constant = self._data.shape[0] * self._n_columns * math.log(2.0 * math.pi)
+        squares, log_det = self._squares.item(), self._log_f.item()
+        inverse, projection = self._inner, self._weights.mT @ self._data  # [M, M], P [M, D]
+        if inverse.numel():
+            factor = linalg.cholesky(self._inner)
+            inverse = linalg.inverse_from_cholesky(factor)
+            log_det += linalg.log_det_from_cholesky(factor).item()
+        mean = inverse @ projection  # E
+        squares -= (projection * mean).sum().item()
+        value = -0.5 * (constant + self._n_columns * log_det + squares)
+        return value, _Smooth(inverse, mean @ mean.mT, self._data @ mean.mT)
+
+
+class VecchiaObjective:
+    """Nearest-neighbour log likelihood and its closed-form gradient.
+
+    Parameters
+    ----------
+    data : Tensor [N, D]
+        Centred data; rotated down to N columns where D > N.
+    n_neighbors : int
+        k, at most N - 1.
+    n_inducing : int
+        M, for the smooth part; 0 for neighbours alone. Inducing points are rows of the latents,
+        drawn at random and held fixed in the gradient.
+    neighbor_update : int
+        Steps between two draws of neighbours and inducing points.
+    order : {"random", "max-min"}
+        How the rows are ordered: at random, or coarse to fine (:func:`max_min_order`).
+    reshuffle : bool
+        Whether each draw puts the rows into a new order, or all keep that of the first.
+    generator : torch.Generator
+        Source of the order and of the inducing points.
+    chunk_size : int or None
+        Groups at a time, for memory of O(chunk·k·(k + M + D)); None chooses by the size of the
+        cache. Besides, there are O(N·k) for the groups, O(N·M) for the features, and products of
+        rows, which are kept where (k + 1)² ≤ D and so never outgrow the data.
+    noise_floor : float
+        The noise variance is ``noise_floor + exp(logs["noise"])``.
+
+    Notes
+    -----
+    Values before and after a draw differ a little. The draw is part of :meth:`advance`, which says
+    so, and optimisers compare values under one draw only.
+    """
+
+    stochastic = False
+
+    def __init__(
+        self,
+        data: Tensor,
+        manifold: Manifold,
+        kernel: Kernel,
+        *,
+        n_neighbors: int,
+        neighbor_update: int,
+        generator: torch.Generator,
+        n_inducing: int = 0,
+        order: str = "random",
+        reshuffle: bool = False,
+        chunk_size: int | None = None,
+        noise_floor: float = 0.0,
+    ) -> None:
+        self.manifold = manifold
+        self.kernel = kernel
+        self.noise_floor = noise_floor
+        self.n_rows, self.n_columns = data.shape
+        self.n_entries = self.n_rows * self.n_columns
+        self.data = rotated_to_rank(data)
+        self._responses = _Responses(self.data)
+        self.n_neighbors = n_neighbors
+        self.n_inducing = n_inducing
+        self.neighbor_update = neighbor_update
+        self.order_kind = order
+        self.reshuffle = reshuffle
+        self.generator = generator
+        self.chunk_size = chunk_size
+        self.inducing = data.new_empty(0)
+        self.order: Tensor | None = None
+        self.groups = torch.empty(0, n_neighbors + 1, dtype=torch.long, device=data.device)
+        self._n_steps = 0
+
+    # --- neighbours and inducing points ---------------------------------------------------
+
+    def advance(self, parameters: Parameters) -> bool:
+        """Count a step, and draw when it is time: True where the value changed by it."""
+        self._n_steps += 1
+        due = self._n_steps % self.neighbor_update == 0
+        if due:
+            self.draw(parameters)
+        return due
+
+    def draw(self, parameters: Parameters) -> None:
+        """Find the neighbours in the latents as they are now, and draw the inducing points."""
+        if self.order is None or self.reshuffle:
+            self.order = self._shuffled()
+            if self.order_kind == "max-min":
+                shuffled = parameters.latents[self.order]
+                self.order = self.order[max_min_order(self.manifold, shuffled)]
+        found = nearest_earlier(self.manifold, parameters.latents[self.order], self.n_neighbors)
+        own = torch.arange(self.n_rows, device=found.device)[:, None]
+        self.groups = self.order[torch.cat([found, own], dim=1)]
+        self._responses.draw(self.groups, self._chunk_size(self.data.shape[1]))
+        self.inducing = parameters.latents[self._shuffled()[: self.n_inducing]]
+
+    def _shuffled(self) -> Tensor:
+        return torch.randperm(self.n_rows, generator=self.generator).to(self.data.device)
+
+    # --- value and gradient ---------------------------------------------------------------
+
+    def noise_variance(self, parameters: Parameters) -> float:
+        """``β⁻¹``."""
+        return self.noise_floor + parameters.positive("noise")
+
+    def value(self, parameters: Parameters) -> float:
+        """F alone: one pass over the groups."""
+        sums = self._sums()
+        for groups in self._chunks(parameters, self._features(parameters)):
+            sums.add(groups, self._responses.residuals(groups)[1])
+        return sums.solve()[0]
+
+    def evaluate(self, parameters: Parameters) -> Evaluation:
+        """F and its gradient: one pass over the groups, and with inducing points one before it."""
+        features = self._features(parameters)
+        total = _Gradient(parameters, features, self.manifold, self.kernel)
+        sums = self._sums()
+        if not self.n_inducing:
+            for groups in self._chunks(parameters, features):
+                s, squares = self._responses.residuals(groups)
+                sums.add(groups, squares)
+                total.add(groups, *self._pulls(groups, s, squares, None))
+            return Evaluation(sums.solve()[0], total.flat())
+        kept = []
+        for groups in self._chunks(parameters, features):
+            kept.append(self._responses.residuals(groups))
+            sums.add(groups, kept[-1][1])
+        value, smooth = sums.solve()
+        for groups, (s, squares) in zip(self._chunks(parameters, features), kept, strict=True):
+            total.add(groups, *self._pulls(groups, s, squares, smooth))
+        return Evaluation(value, total.flat())
+
+    def _pulls(
+        self, groups: _Groups, s: Tensor, squares: Tensor, smooth: _Smooth | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """H of ``∂F/∂C = ½ (hvᵀ + vhᵀ)`` [n, k+1], and ``q/f + Σ_b h_b φ_b`` [n, M]."""
+        v, f, t, d = groups.v, groups.f, groups.t, self.n_columns
+        if smooth is not None:
+            means = _gathered(smooth.rows, groups.rows)  # E y_a, [n, k+1, M]
+            er = (v[:, None, :] @ means).squeeze(1)
+            eet, spread = t @ smooth.outer, t @ smooth.inverse  # EEᵀt, S⁻¹t
+            # ‖ρ‖² + D tᵀS⁻¹t, Y_g ρ, and q
+            squares = squares + (t * (eet - 2.0 * er + d * spread)).sum(1)
+            s = s - (means @ t[:, :, None]).squeeze(2)
+            q = d * spread - er + eet
+            s = s + (groups.features @ q[:, :, None]).squeeze(2)
+        e = 0.5 * (squares / f - d) / f
+        u = s[:, :-1] / f[:, None]
+        if groups.real is not None:
+            u = u * groups.real[:, :-1]
+        inner = groups.factor[:, :-1, :-1]
+        half = torch.linalg.solve_triangular(inner, u[:, :, None], upper=False)
+        h = e[:, None] * v
+        h[:, :-1] += torch.linalg.solve_triangular(inner.mT, half, upper=True).squeeze(2)
+        if smooth is None:
+            return h, None
+        return h, q / f[:, None] + (h[:, None, :] @ groups.features).squeeze(1)
+
+    # --- the groups -----------------------------------------------------------------------
+
+    def _features(self, parameters: Parameters) -> InducingFeatures:
+        if self.groups.shape[0] == 0:
+            self.draw(parameters)
+        return InducingFeatures(
+            parameters,
+            self.inducing,
+            self.manifold,
+            self.kernel,
+            chunk_size=self.chunk_size or self._entries // (8 * max(self.n_inducing, 1)),
+        )
+
+    def _sums(self) -> _Sums:
+        return _Sums(self.data, self.n_columns, self.n_inducing)
+
+    @property
+    def _entries(self) -> int:
+        return CACHED_ENTRIES if self.data.device.type == "cpu" else GPU_ENTRIES
+
+    def _chunk_size(self, n_columns: int) -> int:
+        """Return how many groups to take at a time, with this many columns of their rows."""
+        width = self.n_neighbors + 1
+        numbers = width * (width + self.n_inducing + n_columns)
+        return self.chunk_size or max(FEWEST_GROUPS, self._entries // numbers)
+
+    def _chunks(self, parameters: Parameters, features: InducingFeatures) -> Iterator[_Groups]:
+        size = self._chunk_size(self._responses.n_gathered)
+        for start in range(0, self.n_rows, size):
+            span = slice(start, min(start + size, self.n_rows))
+            yield self._conditionals(span, parameters, features)
+
+    def _conditionals(
+        self, span: slice, parameters: Parameters, features: InducingFeatures
+    ) -> _Groups:
+        """Condition the last row of each group on the others."""
+        variance, length_scale = (parameters.positive(k) for k in ("variance", "length_scale"))
+        manifold, rows = self.manifold, self.groups[span]
+        real: Tensor | None = None
+        if span.start < self.n_neighbors:  # the first rows have fewer before them
+            real = rows != rows[:, -1:]
+            real[:, -1] = True
+        points, phi = (_gathered(array, rows) for array in (parameters.latents, features.values))
+        pairs = manifold.pair_features(points)
+        squared = manifold.pair_squared_chord(pairs, pairs)
+        ratio = manifold.distance_from_chord(squared).div_(length_scale)
+        profile = self.kernel.profile(ratio)
+        covariance = variance * profile
+        if self.n_inducing:
+            covariance.baddbmm_(phi, phi.mT, alpha=-1.0)
+        if real is not None:  # what stands in for a missing neighbour is independent of all
+            both = real[:, :, None] & real[:, None, :]
+            covariance *= both.logical_or_(torch.eye(rows.shape[1], device=both.device) > 0)
+        factor = linalg.cholesky(covariance, shift=self.noise_variance(parameters))
+        last = factor.new_zeros(*rows.shape, 1)
+        last[:, -1, 0] = factor[:, -1, -1]
+        v = torch.linalg.solve_triangular(factor.mT, last, upper=True)  # √f L⁻ᵀ e
+        return _Groups(
+            span=span,
+            rows=rows,
+            real=real,
+            points=points,
+            squared=squared,
+            ratio=ratio,
+            profile=profile,
+            features=phi,
+            factor=factor,
+            v=v.squeeze(2),
+            f=factor[:, -1, -1].square(),
+            t=(v.mT @ phi).squeeze(1),
+        )
+
+
+class _Gradient:
+    """Gathers the gradient of all groups."""
+
+    def __init__(
+        self,
+        parameters: Parameters,
+        features: InducingFeatures,
+        manifold: Manifold,
+        kernel: Kernel,
+    ) -> None:
+        self._parameters, self._features = parameters, features
+        self._manifold, self._kernel = manifold, kernel
+        x = parameters.latents
+        self._latents = x.new_zeros(x.shape[0], manifold.to_frame(x[:1], x[:1]).shape[1])
+        self._by_features = torch.zeros_like(features.values)
+        self._trace, self._variance, self._length_scale = (x.new_zeros(()) for _ in range(3))
+
+    def add(self, groups: _Groups, h: Tensor, lean: Tensor | None) -> None:
+        """Pass on ``∂F/∂C = ½ (hvᵀ + vhᵀ)`` and, with `lean`, ``∂F/∂φ``."""
+        v, flat, manifold = groups.v, groups.rows.reshape(-1), self._manifold
+        variance, length_scale = (
+            self._parameters.positive(k) for k in ("variance", "length_scale")
+        )
+        self._trace += (h * v).sum()  # tr ∂F/∂C, and so ∂F/∂β⁻¹
+        outer = h[:, :, None] * v[:, None, :]
+        pull = outer + outer.mT  # 2 ∂F/∂C
+        self._variance += 0.5 * variance * (pull * groups.profile).sum()
+        pull *= self._kernel.slope(groups.ratio, groups.profile)
+        pull *= variance / length_scale  # 2 ∂F/∂d
+        if "length_scale" in self._parameters.free:
+            self._length_scale -= 0.5 * length_scale * (pull * groups.ratio).sum()
+        directions = cusp_division(pull.neg_(), manifold.sinh_from_chord(groups.squared))
+        frame = manifold.direction_sums(groups.points, groups.points, directions, groups.squared)
+        self._latents.index_add_(0, flat, frame.flatten(0, 1))
+        if lean is not None:
+            part = v[:, :, None] * lean[:, None, :]
+            part.addcmul_(h[:, :, None], groups.t[:, None, :])
+            self._by_features.index_add_(0, flat, part.flatten(0, 1), alpha=-1.0)
+
+    def flat(self) -> Tensor:
+        """Frame coordinates of the rows, then the free parameters."""
+        latents, variance, length_scale = self._latents, self._variance, self._length_scale
+        if self._by_features.numel():
+            more = self._features.gradient(self._by_features)
+            latents, variance, length_scale = (
+                latents + more[0],
+                variance + more[1],
+                length_scale + more[2],
+            )
+        gradients = {
+            "variance": variance,
+            "noise": self._parameters.positive("noise") * self._trace,
+            "length_scale": length_scale,
+        }
+        free = [gradients[name].reshape(1) for name in self._parameters.free]
+        return torch.cat([latents.reshape(-1), *free])
