@@ -291,3 +291,57 @@ def test_gradients_too_small_to_square_move_nothing(dtype, tiny):
     objective = Still([0.0])
     step = Adam(0.01).step(objective, parameters, objective.evaluate(parameters))
     assert torch.equal(step.parameters.latents, parameters.latents)
+
+
+class Redrawn(Pull):
+    """Pull, with a level that jumps at every third step."""
+
+    def __init__(self, *arguments, jump):
+        super().__init__(*arguments)
+        self.jump, self.count, self.level = jump, 0, 0.0
+
+    def advance(self, p):
+        self.count += 1
+        due = self.count % 3 == 0
+        if due:
+            self.level += self.jump
+        return due
+
+    def evaluate(self, p):
+        evaluation = super().evaluate(p)
+        return Evaluation(evaluation.value + self.level, evaluation.gradient)
+
+
+@pytest.mark.parametrize("jump", [100.0, -100.0])
+@pytest.mark.parametrize("optimizer", [LBFGS, GradientDescent, Adam])
+def test_a_new_draw_is_told_as_a_shift(manifold, optimizer, jump, normal):
+    objective = Redrawn(manifold.from_tangent(normal(5, 2)), manifold, jump=jump)
+    parameters = start(manifold.from_tangent(normal(5, 2)))
+    here, climber, shifts = objective.evaluate(parameters), optimizer(), []
+    for _ in range(7):
+        step = climber.step(objective, parameters, here)
+        parameters, here = step.parameters, step.evaluation
+        shifts.append(step.shift)
+    assert np.allclose(shifts, [0, 0, jump, 0, 0, jump, 0])
+
+
+@pytest.mark.parametrize("jump", [0.0, 100.0, -100.0])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        LBFGS,
+        lambda: GradientDescent(learning_rate=0.1),
+        lambda: Adam(learning_rate=0.1, smallest_rise=1e-3),
+    ],
+    ids=["lbfgs", "rgd", "adam"],
+)
+def test_new_draws_do_not_shake_a_fit(manifold, optimizer, jump, normal):
+    """Path, best state and stop are those of an objective whose level stays."""
+    targets, begin = manifold.from_tangent(normal(5, 2)), start(manifold.from_tangent(normal(5, 2)))
+    results = [
+        fit(Redrawn(targets, manifold, jump=j), begin, optimizer(), max_iter=200, tol=1e-4)
+        for j in (0.0, jump)
+    ]
+    assert results[0].n_iter == results[1].n_iter
+    assert torch.allclose(results[0].parameters.latents, results[1].parameters.latents)
+    assert manifold.distance(results[1].parameters.latents, targets).max() < 0.1

@@ -118,7 +118,7 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         result = fit(
             objective,
             parameters,
-            self._make_optimizer(parameters, self.tol * objective.n_entries),
+            self._make_optimizer(objective, parameters),
             max_iter=self.max_iter,
             tol=self.tol,
             describe=lambda value, parameters: self._describe(objective, value, parameters),
@@ -258,7 +258,7 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _make_objective(self, data: Tensor, noise_floor: float, generator: torch.Generator) -> Any:
         raise NotImplementedError
 
-    def _make_optimizer(self, parameters: Parameters, smallest_rise: float) -> Optimizer:
+    def _make_optimizer(self, objective: Any, parameters: Parameters) -> Optimizer:
         if self.optimizer == "lbfgs":
             return LBFGS()
         if self.optimizer == "rgd":
@@ -268,9 +268,17 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         elif isinstance(self.init, str) and self.init == "random":
             rates = (Adam.learning_rate, Adam.log_rate)
         else:
-            spread = starts.median_distance(parameters.latents, self._manifold)
-            rates = (RATE * max(spread, 1e-3), Adam.log_rate)
-        return Adam(rates[0], log_rate=rates[1], horizon=self.max_iter, smallest_rise=smallest_rise)
+            rates = (self._first_step(objective, parameters), Adam.log_rate)
+        return Adam(
+            rates[0],
+            log_rate=rates[1],
+            horizon=self.max_iter,
+            smallest_rise=self.tol * objective.n_entries,
+        )
+
+    def _first_step(self, objective: Any, parameters: Parameters) -> float:  # noqa: ARG002
+        """Length of Adam's first step, in proportion to the latents' spread."""
+        return RATE * max(starts.median_distance(parameters.latents, self._manifold), 1e-3)
 
     def _describe(self, objective: Any, value: float, parameters: Parameters) -> dict[str, float]:
         """Value and parameters in units of the data: densities scale by s⁻¹, variances by s²."""

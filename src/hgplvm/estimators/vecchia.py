@@ -25,6 +25,9 @@ __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
 # inducing points carry the smooth part
 NOISY = 0.5
 INDUCING = 50
+# longest first step of a fit, as a share of the distance to the last of a row's neighbours: longer
+# ones would mix rows with their neighbours before the likelihood can tell them apart
+SPACING = 0.25
 
 
 class _VecchiaGPLVM(BaseGPLVM):
@@ -118,6 +121,12 @@ class _VecchiaGPLVM(BaseGPLVM):
             chunk_size=None if self.chunk_size == "auto" else self.chunk_size,
             noise_floor=noise_floor,
         )
+
+    def _first_step(self, objective: VecchiaObjective, parameters: Parameters) -> float:
+        """No longer than a share of the way to the neighbours: among many rows they are near."""
+        spacing = objective.spacing(parameters)
+        step = super()._first_step(objective, parameters)
+        return min(step, SPACING * spacing) if spacing > 0 else step
 
     def _finish(
         self, objective: VecchiaObjective, start: Parameters, result: FitResult

@@ -51,6 +51,8 @@ __all__ = ["VecchiaObjective"]
 # numbers in the arrays [groups, k, k + M + D] of a chunk: a processor's cache, or plenty on a GPU
 CACHED_ENTRIES = 2**20
 GPU_ENTRIES = 2**27
+# rows over which the distance to neighbours is taken
+SPACING_ROWS = 1000
 # fewer groups than this are not worth a batch
 FEWEST_GROUPS = 64
 
@@ -252,6 +254,14 @@ class VecchiaObjective:
         self.groups = self.order[torch.cat([found, own], dim=1)]
         self._responses.draw(self.groups, self._chunk_size(self.data.shape[1]))
         self.inducing = parameters.latents[self._shuffled()[: self.n_inducing]]
+
+    def spacing(self, parameters: Parameters) -> float:
+        """Median distance to the last of a row's neighbours, over the last rows of the order."""
+        if self.groups.shape[0] == 0:
+            self.draw(parameters)
+        last = self.groups[-SPACING_ROWS:]
+        x = parameters.latents
+        return self.manifold.distance(x[last[:, -1]], x[last[:, -2]]).median().item()
 
     def _shuffled(self) -> Tensor:
         return torch.randperm(self.n_rows, generator=self.generator).to(self.data.device)
