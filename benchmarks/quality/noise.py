@@ -1,9 +1,9 @@
-"""Where noise hides single rows: what helps the nearest-neighbour model, by held-out score a second.
+"""Where noise hides single rows: what helps the nearest-neighbour model.
 
-A fifth of the rows is held out of the fit, placed by three quarters of their entries under the exact
-posterior of the fitted latents, and scored by the mean log density of the others (higher is better;
-as in `heldout.py`). More neighbours stand beside inducing points for the smooth part, the sparse and
-the exact model.
+A fifth of the rows is held out of the fit, placed by three quarters of their entries under the
+exact posterior of the fitted latents, and scored by the mean log density of the others (higher is
+better; as in `heldout.py`). More neighbours stand beside inducing points for the smooth part, the
+sparse and the exact model, each with the seconds of its fit.
 
 A second table compares approximations of the log likelihood at the same latents: nats an entry from
 the exact value, and seconds. It has one more column, latent conditioning (sparse general Vecchia):

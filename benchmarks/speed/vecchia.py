@@ -131,8 +131,8 @@ def main() -> None:
         two = seconds(lambda o=both, p=p: o.evaluate(p), device, options.rounds)
         memory = peak_megabytes(lambda o=objective, p=p: o.evaluate(p))
         few, many = (
-            seconds(lambda o=sparse(data, count), p=p: o.evaluate(p), device, options.rounds)
-            for count in (50, m)
+            seconds(lambda o=o, p=p: o.evaluate(p), device, options.rounds)
+            for o in (sparse(data, 50), sparse(data, m))
         )
         steps.append(one + search / UPDATE)
         print(

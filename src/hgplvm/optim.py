@@ -63,6 +63,7 @@ def climb(
     for _ in range(n_steps):
         step = optimizer.step(objective, parameters, here)
         parameters, here = step.parameters, step.evaluation
+        best_value += step.shift
         if here.value > best_value:
             best, best_value = parameters, here.value
         if step.stalled is not None:

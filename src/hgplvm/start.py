@@ -57,6 +57,7 @@ def find_start(
     smallest_floor: float,
     generator: torch.Generator,
     given: Tensor | None = None,
+    n_probes: int = 1,
 ) -> Begin:
     """Find the start of a fit.
 
@@ -64,7 +65,7 @@ def find_start(
     ----------
     data : Tensor [N, D]
         Centred data of mean square 1.
-    kinds, scales, length_scale, given
+    kinds, scales, length_scale, given, n_probes
         As in :class:`hgplvm.init.Candidates`.
     noise_floor : float, optional
         Least noise variance; without it, what rows that are held out say.
@@ -82,6 +83,7 @@ def find_start(
         n_columns=data.shape[1],
         generator=generator,
         given=given,
+        n_probes=n_probes,
     )
     comparison = candidates.compare(NOISE_SHARE)
     chosen, history = comparison.chosen, comparison.arrays()

@@ -90,3 +90,23 @@ def test_transport_is_an_isometry(manifold, q, normal):
         for t in (a, b)
     ]
     assert torch.allclose((carried[0] * carried[1]).sum(1), (a * b).sum(1), rtol=1e-8, atol=1e-9)
+
+
+def test_a_weighted_mean_lies_between_the_points(manifold, q, normal):
+    x = manifold.from_tangent(2.0 * normal(4, 5, q))
+    weights = normal(4, 5).abs()
+    mean = manifold.weighted_mean(x, weights)
+    assert torch.allclose(manifold.project(mean), mean, rtol=1e-9)
+    reach = manifold.distance(mean[:, None], x).amax(1)
+    spread = manifold.distance(x[:, :, None], x[:, None]).amax((1, 2))
+    assert (reach <= spread).all()
+    # of one point that point, of two equal weights the middle, and isometries carry it along
+    alone = manifold.weighted_mean(x[:, :1], weights[:, :1])
+    assert torch.allclose(alone, x[:, 0], rtol=1e-9, atol=1e-12)
+    pair = manifold.weighted_mean(x[:, :2], torch.ones(4, 2, dtype=torch.float64))
+    halves = manifold.distance(pair[:, None], x[:, :2])
+    assert torch.allclose(halves[:, 0], halves[:, 1], rtol=1e-7)
+    assert torch.allclose(halves.sum(1), manifold.distance(x[:, 0], x[:, 1]), rtol=1e-7)
+    root = manifold.from_tangent(normal(q))
+    moved = manifold.weighted_mean(manifold.recenter(x, root), weights)
+    assert manifold.distance(moved, manifold.recenter(mean, root)).max() < 1e-6

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from hgplvm.geometry import lorentz, neighbors
-from hgplvm.geometry.neighbors import max_min_order, nearest_earlier
+from hgplvm.geometry.neighbors import max_min_order, nearest_earlier, nearest_others
 
 
 def by_sorting(manifold, x, k):
@@ -73,6 +73,23 @@ def test_coincident_rows(manifold, normal, monkeypatch):
 def test_as_many_neighbours_as_rows(manifold, normal):
     x = manifold.from_tangent(normal(12, 2))
     assert torch.equal(nearest_earlier(manifold, x, 11), by_sorting(manifold, x, 11))
+
+
+@pytest.mark.parametrize("all_pairs", [40, 4096])
+def test_the_nearest_of_all_others(manifold, shape, all_pairs, normal, monkeypatch):
+    monkeypatch.setitem(neighbors.ALL_PAIRS, "cpu", all_pairs)
+    monkeypatch.setitem(neighbors.PAIRS, "cpu", 7000)
+    x = clouds(manifold, normal, 300)[shape]
+    distance = manifold.pairwise_distance(x).fill_diagonal_(torch.inf)
+    assert torch.equal(nearest_others(manifold, x, 6), distance.sort(1).indices[:, :6])
+
+
+def test_all_others(manifold, normal):
+    x = manifold.from_tangent(normal(9, 2))
+    found = nearest_others(manifold, x, 8)
+    assert all(
+        sorted(row) == [j for j in range(9) if j != i] for i, row in enumerate(found.tolist())
+    )
 
 
 def test_max_min_order(manifold, normal):

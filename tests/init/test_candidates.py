@@ -61,11 +61,11 @@ def start(kind, scale, evidence):
 def test_what_evidence_cannot_tell_apart_is_taken_flat_and_simple():
     tol = module.EQUIVALENCE
     rows = [start("mds", 1.0, -2 * tol), start("mds", 2.0, -0.9 * tol), start("mds", 3.0, 0.0)]
-    assert module._choose(rows) is rows[1]
+    assert module.Comparison(tuple(rows)).chosen is rows[1]
     rows = [start("pca", 2.0, -0.9 * tol), start("mds", 1.0, 0.0)]
-    assert module._choose(rows) is rows[0]
+    assert module.Comparison(tuple(rows)).chosen is rows[0]
     rows = [start("pca", 2.0, -1.1 * tol), start("mds", 1.0, 0.0)]
-    assert module._choose(rows) is rows[1]
+    assert module.Comparison(tuple(rows)).chosen is rows[1]
 
 
 def test_the_history_has_one_entry_a_candidate(tree):
@@ -130,3 +130,30 @@ def test_rows_that_are_all_the_same_still_start_somewhere(manifold, n):
     chosen = found.compare(0.85).chosen
     assert math.isfinite(chosen.profile.evidence)
     assert torch.isfinite(found.latents(chosen)).all()
+
+
+def test_several_probes_make_a_surer_choice(normal, monkeypatch):
+    """Their evidence is averaged, and what counts as equal shrinks with their number."""
+    monkeypatch.setattr(module, "PROBE_ROWS", 20)
+    data = standardised(normal(40, 4))
+    found = candidates(data, n_probes=2)
+    probes = [slice(0, 20), slice(20, 40)]
+    assert torch.equal(found._rows[probes[0]], data[found.probe_rows])
+    for single, one in zip(found._probes.items(), found.compare(0.9).candidates, strict=True):
+        expected = [
+            init.profile_evidence(
+                found._rows[rows],
+                latents,
+                lorentz,
+                Exponential(),
+                [f * one.scale for f in module.LENGTH_SCALES],
+                n_columns=4,
+                noise_share=0.9,
+            ).evidence
+            for rows, latents in zip(probes, single[1], strict=True)
+        ]
+        assert one.profile.evidence == pytest.approx(sum(expected) / 2)
+    tol = module.EQUIVALENCE
+    rows = (start("mds", 1.0, -0.9 * tol), start("mds", 2.0, -0.4 * tol), start("mds", 3.0, 0.0))
+    chosen = [module.Comparison(rows, n).chosen.scale for n in (1, 4, 9)]
+    assert chosen == [1.0, 2.0, 3.0]

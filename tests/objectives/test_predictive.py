@@ -119,3 +119,49 @@ def test_rows_drawn_from_the_model_are_placed_where_they_came_from(normal):
         lorentz.distance(places, x[100:]).median() for places in (start.latents, found.latents)
     )
     assert after < 0.5 * before
+
+
+def drawn_at(manifold, x, new, normal, noise, d=60):
+    """Data of training rows and of new rows, drawn together from the model."""
+    both = torch.cat([x, new])
+    covariance = gram(Exponential(), manifold, both, both, variance=1.3, length_scale=1.7)
+    data = torch.linalg.cholesky(covariance + noise * torch.eye(len(both))) @ normal(len(both), d)
+    return data[: len(x)], data[len(x) :]
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.5])
+def test_rows_are_placed_amid_those_that_they_are_like(manifold, noise, normal):
+    x, new = manifold.from_tangent(normal(300, 2)), manifold.from_tangent(0.7 * normal(40, 2))
+    data, rows = drawn_at(manifold, x, new, normal, noise)
+    posterior = Posterior(data, parameters(x), manifold, Exponential(), noise=noise)
+    placed = posterior.among(rows)
+    ours = manifold.distance(placed, new)
+    nearest = manifold.distance(posterior.nearest(rows, torch.ones_like(rows)), new)
+    assert ours.median() < 0.5 * manifold.pairwise_distance(x, new).median()
+    assert ours.mean() <= 1.02 * nearest.mean()  # a mean is no worse than the likeliest alone
+    assert torch.allclose(manifold.project(placed), placed)
+
+
+def test_rows_that_differ_do_not_coincide(manifold, normal):
+    """With next to no noise one training row takes all the weight, but never all of it."""
+    x = manifold.from_tangent(normal(50, 2))
+    new = manifold.from_tangent(normal(30, 2))
+    data, rows = drawn_at(manifold, x, new, normal, 1e-4)
+    posterior = Posterior(data, parameters(x), manifold, Exponential(), noise=1e-6)
+    placed = posterior.among(rows)
+    apart = manifold.pairwise_distance(placed).fill_diagonal_(torch.inf)
+    assert apart.min() > 1e-6
+    assert manifold.pairwise_distance(placed, x).min() > 1e-6
+
+
+def test_placing_in_chunks_changes_nothing(manifold, posterior, normal, monkeypatch):
+    rows = normal(30, 6)
+    whole = posterior.among(rows)
+    monkeypatch.setattr("hgplvm.objectives.predictive.PLACED_ENTRIES", 100)
+    assert torch.allclose(posterior.among(rows), whole)
+
+
+def test_placing_amid_very_few_rows(manifold, normal):
+    x = manifold.from_tangent(normal(2, 2))
+    posterior = Posterior(normal(2, 3), parameters(x), manifold, Exponential(), noise=0.3)
+    assert torch.isfinite(posterior.among(normal(5, 3))).all()

@@ -1,6 +1,7 @@
 """The models as scikit-learn estimators: one module a kind, and `base` for what they share."""
 
 from hgplvm.estimators.bayesian import BayesianGPLVM, BayesianHGPLVM
+from hgplvm.estimators.choice import choose_model
 from hgplvm.estimators.exact import GPLVM, HGPLVM
 from hgplvm.estimators.sparse import SparseGPLVM, SparseHGPLVM
 from hgplvm.estimators.vecchia import VecchiaGPLVM, VecchiaHGPLVM
@@ -14,4 +15,5 @@ __all__ = [
     "SparseHGPLVM",
     "VecchiaGPLVM",
     "VecchiaHGPLVM",
+    "choose_model",
 ]

@@ -189,7 +189,7 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         data: Array = checked.toarray() if issparse(checked) else checked
         return data - data.mean(axis=0)
 
-    def _begin(self, data: Tensor, generator: torch.Generator) -> Begin:
+    def _begin(self, data: Tensor, generator: torch.Generator, n_probes: int = 1) -> Begin:
         """Latents, σ, β⁻¹ and κ to start from, and the floor of the noise."""
         manifold, q = self._manifold, self.n_components
         smallest = NOISE_FLOOR[self.dtype]
@@ -219,6 +219,7 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             smallest_floor=smallest,
             generator=generator,
             given=None if isinstance(self.init, str) else self._given_latents(data),
+            n_probes=n_probes,
         )
 
     def _given_latents(self, data: Tensor) -> Tensor:

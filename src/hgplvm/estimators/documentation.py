@@ -143,6 +143,10 @@ _INDUCING = """
 _RESOLVED = """
     n_inducing_ : int
         Inducing points that were used."""
+_PLACES = """
+    posterior_std_ : array of shape (n_samples, n_components)
+        How sure each latent is: standard deviations, in the transported frame, of a wrapped normal
+        that approximates its posterior with all other latents where they are."""
 _DEVIATIONS = """
     posterior_std_ : array of shape (n_samples, n_components)
         Standard deviations of q(x) in the transported frame at each latent."""
@@ -183,7 +187,9 @@ def documented(
             for text, wanted in ((_SPARSE, sparse), (_BAYESIAN, bayesian), (_VECCHIA, vecchia))
             if wanted
         ),
-        "extra": extra + (_DEVIATIONS if bayesian else "") + (_RESOLVED if vecchia else ""),
+        "extra": extra
+        + (_DEVIATIONS if bayesian else "")
+        + (_RESOLVED + _PLACES if vecchia else ""),
         "likelihood": _BOUND if sparse else _NEIGHBOR if vecchia else _EXACT,
     }
 

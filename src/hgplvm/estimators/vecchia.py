@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
 from typing import Literal
@@ -16,8 +17,13 @@ from hgplvm.estimators.documentation import documented
 from hgplvm.fit import FitResult, FitState
 from hgplvm.geometry import euclidean, lorentz
 from hgplvm.geometry.neighbors import ORDERS
+from hgplvm.geometry.pose import Pose
 from hgplvm.kernels import Exponential
-from hgplvm.objectives import Parameters, VecchiaObjective
+from hgplvm.objectives import Parameters, VecchiaObjective, inside
+from hgplvm.objectives.predictive import Posterior
+from hgplvm.objectives.spread import row_deviations
+from hgplvm.optim import climb
+from hgplvm.start import Begin
 
 __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
 
@@ -25,9 +31,14 @@ __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
 # inducing points carry the smooth part
 NOISY = 0.5
 INDUCING = 50
+# more rows than FEW are fitted in two levels, the first with so many of them
+FEW_ROWS = 4096
+COARSE_ROWS = 3000
+# samples that the scale of their start is chosen on
+COARSE_PROBES = 4
 # longest first step of a fit, as a share of the distance to the last of a row's neighbours: longer
 # ones would mix rows with their neighbours before the likelihood can tell them apart
-SPACING = 0.25
+SPACING = 0.1
 
 
 class _VecchiaGPLVM(BaseGPLVM):
@@ -91,6 +102,36 @@ class _VecchiaGPLVM(BaseGPLVM):
         check.check_option(self._name, "order", self.order, ORDERS)
         check.check_flag(self._name, "reshuffle", self.reshuffle)
 
+    def _begin(self, data: Tensor, generator: torch.Generator, n_probes: int = 1) -> Begin:
+        """Coarse to fine: of many rows, some are fitted first and the others placed amid them.
+
+        Among many rows neighbours are near and steps are short, so that what is wrong with the
+        large shape would stay so.
+        """
+        searched = isinstance(self.init, str) and self.init != "random"
+        if not searched or data.shape[0] <= FEW_ROWS:
+            return super()._begin(data, generator, n_probes)
+        rows = torch.randperm(data.shape[0], generator=generator)[:COARSE_ROWS].to(data.device)
+        sample = data[rows]
+        begin = super()._begin(sample, generator, COARSE_PROBES)
+        objective = self._objective(sample, begin.noise_floor, generator, INDUCING)
+        parameters = self._parameters(begin, 1.0)
+        parameters = climb(
+            objective, parameters, self._make_optimizer(objective, parameters), self.max_iter
+        )
+        noise = objective.noise_variance(parameters)
+        posterior = Posterior(sample, parameters, self._manifold, Exponential(), noise=noise)
+        latents = inside(self._manifold, posterior.among(data))
+        latents[rows] = parameters.latents
+        return Begin(
+            latents,
+            parameters.positive("variance"),
+            parameters.positive("noise"),
+            parameters.positive("length_scale"),
+            begin.noise_floor,
+            begin.history,
+        )
+
     def _make_objective(
         self, data: Tensor, noise_floor: float, generator: torch.Generator
     ) -> VecchiaObjective:
@@ -105,15 +146,20 @@ class _VecchiaGPLVM(BaseGPLVM):
             )
         n_inducing = self.n_inducing
         if n_inducing == "auto":
-            noisy = noise_floor >= NOISY * data.square().mean().item()
+            noisy = noise_floor > (NOISY - 1e-6) * data.square().mean().item()
             n_inducing = INDUCING if noisy else 0
         self.n_inducing_ = min(int(n_inducing), n_rows)
+        return self._objective(data, noise_floor, generator, self.n_inducing_)
+
+    def _objective(
+        self, data: Tensor, noise_floor: float, generator: torch.Generator, n_inducing: int
+    ) -> VecchiaObjective:
         return VecchiaObjective(
             data,
             self._manifold,
             Exponential(),
-            n_neighbors=min(self.n_neighbors, n_rows - 1),
-            n_inducing=self.n_inducing_,
+            n_neighbors=min(self.n_neighbors, data.shape[0] - 1),
+            n_inducing=n_inducing,
             neighbor_update=self.neighbor_update,
             order=self.order,
             reshuffle=self.reshuffle,
@@ -137,6 +183,21 @@ class _VecchiaGPLVM(BaseGPLVM):
         objective.draw(result.parameters)
         last = objective.value(result.parameters)
         return (result.parameters, last) if last >= first else (start, first)
+
+    def _set_latents(self, objective: VecchiaObjective, parameters: Parameters) -> None:
+        """Pose the latents, and say how sure each one is, in the frames of that pose."""
+        super()._set_latents(objective, parameters)
+        posed = Pose.of(self._manifold, parameters.latents, self.center).points(parameters.latents)
+        parameters = Parameters(posed, parameters.logs, parameters.free)
+        root = self._manifold.frechet_mean(posed)
+        square = self._manifold.distance(root, posed).square().mean().item() / self.n_components
+        scale = max(math.sqrt(square), 1e-6)
+        # where single neighbours say little, as many more as there are inducing points
+        n_neighbors = min(self.n_neighbors + self.n_inducing_, len(posed) - 1)
+        deviations = row_deviations(
+            objective, parameters, n_neighbors=n_neighbors, prior_scale=scale
+        )
+        self.posterior_std_ = self._unit * deviations.cpu().numpy()
 
 
 @documented(flat=False, vecchia=True)

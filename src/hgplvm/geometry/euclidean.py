@@ -45,6 +45,7 @@ __all__ = [
     "to_chart",
     "to_frame",
     "to_tangent",
+    "weighted_mean",
 ]
 
 
@@ -204,6 +205,12 @@ def canonical_rotation(x: Tensor) -> Tensor:
 def frechet_mean(x: Tensor, weights: Tensor | None = None) -> Tensor:
     """Weighted mean."""
     return x.mean(0) if weights is None else (weights / weights.sum()) @ x
+
+
+def weighted_mean(x: Tensor, weights: Tensor) -> Tensor:
+    """Weighted mean of points [..., n, Q]: [..., Q]."""
+    total = (weights.unsqueeze(-2) @ x).squeeze(-2)
+    return total / weights.sum(-1, keepdim=True)
 
 
 def to_chart(x: Tensor) -> Tensor:

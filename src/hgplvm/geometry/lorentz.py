@@ -53,6 +53,7 @@ __all__ = [
     "to_chart",
     "to_frame",
     "to_tangent",
+    "weighted_mean",
 ]
 
 
@@ -536,7 +537,7 @@ def frechet_mean(x: Tensor, weights: Tensor | None = None, *, max_iter: int = 10
     if not (w >= 0).all() or not w.sum() > 0:
         raise ValueError("The 'weights' of frechet_mean must not be negative, nor all zero.")
     w = w / w.sum()
-    mean = _midpoint(x, w)
+    mean = weighted_mean(x, w)
     eye = torch.eye(x.shape[-1] - 1, dtype=x.dtype, device=x.device)
     eps = torch.finfo(x.dtype).eps
     value = (w * distance(mean, x).square()).sum()
@@ -562,15 +563,17 @@ def frechet_mean(x: Tensor, weights: Tensor | None = None, *, max_iter: int = 10
     return mean
 
 
-def _midpoint(x: Tensor, w: Tensor) -> Tensor:
-    """Weighted sum of the points, scaled to the sheet: between them, so a close start.
+def weighted_mean(x: Tensor, weights: Tensor) -> Tensor:
+    """Weighted sum of points [..., n, Q+1], scaled back to the sheet: [..., Q+1].
 
-    It is taken as seen from one of them, since sums of far-out coordinates cancel.
+    For weights that are not negative it lies between the points, like the Fréchet mean, but is not
+    that: it is cheap. It is taken as seen from the first point, since far-out coordinates cancel.
     """
-    anchor = x[0]
-    total = w @ recenter(x, anchor)
-    near = project(total / torch.sqrt((-inner(total, total)).clamp_min(1e-30)))
-    return recenter(near, torch.cat([anchor[:1], -anchor[1:]]))
+    anchor = x[..., :1, :]
+    total = (weights.unsqueeze(-2) @ recenter(x, anchor)).squeeze(-2)
+    length = torch.sqrt((-inner(total, total, keepdim=True)).clamp_min(1e-30))
+    back = torch.cat([anchor[..., :1], -anchor[..., 1:]], dim=-1).squeeze(-2)
+    return recenter(project(total / length), back)
 
 
 # --- the chart that users see ---------------------------------------------------------------

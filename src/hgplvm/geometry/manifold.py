@@ -103,6 +103,9 @@ class Manifold(Protocol):
     def frechet_mean(self, x: Tensor, weights: Tensor | None = None, /) -> Tensor:
         """Point with the least mean squared distance."""
 
+    def weighted_mean(self, x: Tensor, weights: Tensor, /) -> Tensor:
+        """Point between others, by weights: cheaper than the Fréchet mean."""
+
     def to_chart(self, x: Tensor, /) -> Tensor:
         """Coordinates that users see."""
 

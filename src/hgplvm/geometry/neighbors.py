@@ -1,9 +1,9 @@
-"""The nearest of the rows that come before each row, on any manifold and for any number of rows.
+"""Nearest rows, of all or of those that come before, on any manifold and for any number of rows.
 
 Up to a few thousand rows all pairs are compared. Beyond, a k-d tree is asked in the chart: geodesic
 balls are Euclidean balls there, off centre (:meth:`Manifold.chart_ball`), so a Euclidean search
-around that centre finds everything in the ball, and the answer is exact. Rows are taken in blocks
-that double, each with a tree of the rows up to its end, of which at least half are earlier ones.
+around that centre finds everything in the ball, and the answer is exact. For earlier rows blocks
+that double are taken, each with a tree of the rows up to its end: at least half are earlier ones.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hgplvm.geometry.manifold import Manifold
 
-__all__ = ["ORDERS", "max_min_order", "nearest_earlier"]
+__all__ = ["ORDERS", "max_min_order", "nearest_earlier", "nearest_others"]
 
 ORDERS = ("random", "max-min")
 
@@ -49,37 +49,58 @@ def nearest_earlier(manifold: Manifold, x: Tensor, k: int) -> Tensor:
 
     Where a row has fewer than k before it, its own position fills the places that are left.
     """
-    kind = "cpu" if x.device.type == "cpu" else "cuda"
     features = manifold.pair_features(x)
     found = torch.arange(x.shape[0], device=x.device)[:, None].repeat(1, k)
-    end = min(x.shape[0], max(ALL_PAIRS[kind], 4 * k))
-    _compare_all(manifold, features[:end], found[:end], PAIRS[kind])
+    end = min(x.shape[0], max(ALL_PAIRS[_kind(x)], 4 * k))
+    _compare_all(manifold, features[:end], found[:end], earlier=True)
     if end < x.shape[0]:
-        search = _TreeSearch(manifold, x.cpu(), features.cpu(), k)
+        search = _TreeSearch(manifold, x.cpu(), features.cpu(), k, earlier=True)
         while end < x.shape[0]:
             start, end = end, min(2 * end, x.shape[0])
             found[start:end] = search.block(start, end).to(x.device)
     return found
 
 
-def _compare_all(manifold: Manifold, features: Tensor, found: Tensor, n_pairs: int) -> None:
+def nearest_others(manifold: Manifold, x: Tensor, k: int) -> Tensor:
+    """Positions of the k < n nearest other rows of each row of x [n, ·], nearest first: [n, k]."""
+    n = x.shape[0]
+    features = manifold.pair_features(x)
+    if n > max(ALL_PAIRS[_kind(x)], 4 * k):
+        search = _TreeSearch(manifold, x.cpu(), features.cpu(), k, earlier=False)
+        return search.block(0, n).to(x.device)
+    found = torch.zeros(n, k, dtype=torch.long, device=x.device)
+    _compare_all(manifold, features, found, earlier=False)
+    return found
+
+
+def _kind(x: Tensor) -> str:
+    return "cpu" if x.device.type == "cpu" else "cuda"
+
+
+def _compare_all(manifold: Manifold, features: Tensor, found: Tensor, *, earlier: bool) -> None:
     """Fill `found` by comparing all pairs, in chunks of rows."""
     n, k = found.shape
-    size = max(1, n_pairs // n)
+    size = max(1, PAIRS[_kind(features)] // n)
     for start in range(0, n, size):
         end = min(start + size, n)
-        squared = manifold.pair_squared_chord(features[start:end], features[:end])
-        squared += torch.full_like(squared, torch.inf).triu_(start)  # not earlier
-        nearest, columns = squared.topk(min(k, end), dim=1, largest=False)
+        squared = manifold.pair_squared_chord(
+            features[start:end], features[: end if earlier else n]
+        )
+        barred = torch.full_like(squared, torch.inf).triu_(start)  # the row itself and later ones
+        squared += barred if earlier else barred.tril_(start)
+        nearest, columns = squared.topk(min(k, squared.shape[1]), dim=1, largest=False)
         mine = found[start:end, : columns.shape[1]]
         mine.copy_(torch.where(nearest < torch.inf, columns, mine))
 
 
 class _TreeSearch:
-    """Exact nearest earlier rows from Euclidean searches in the chart."""
+    """Exact nearest rows, of the earlier ones or of all, from Euclidean searches in the chart."""
 
-    def __init__(self, manifold: Manifold, x: Tensor, features: Tensor, k: int) -> None:
+    def __init__(
+        self, manifold: Manifold, x: Tensor, features: Tensor, k: int, *, earlier: bool
+    ) -> None:
         self._manifold, self._x, self._features, self._k = manifold, x, features, k
+        self._earlier = earlier
         self._chart = manifold.to_chart(x)
 
     def block(self, start: int, end: int) -> Tensor:
@@ -112,7 +133,8 @@ class _TreeSearch:
         return result
 
     def _squared(self, rows: Tensor, columns: Tensor) -> Tensor:
-        """Squared chords to candidates [n, count]; ∞ for those that are not earlier."""
+        """Squared chords to candidates [n, count]; ∞ for those that do not count."""
         f, g = self._features[rows].unsqueeze(1), self._features[columns]
         squared = self._manifold.pair_squared_chord(f, g).squeeze(1)
-        return squared.masked_fill_(columns >= rows[:, None], torch.inf)
+        own = rows[:, None]
+        return squared.masked_fill_(columns >= own if self._earlier else columns == own, torch.inf)

@@ -7,9 +7,10 @@ two scales apart the smaller is taken: what is as well explained flat should not
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,8 @@ KINDS = ("pca", "mds", "mds-denoised")
 SCALES = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 # length scales to try, in units of the median distance: a long one makes the variogram a line
 LENGTH_SCALES = (1.5, 4.0, 12.0, 50.0)
-# evidence an entry that a flatter start may be behind
+# evidence an entry that a flatter start may be behind, as one probe tells it; the mean of several
+# is surer by the root of their number
 EQUIVALENCE = 1.5e-3
 # rows that the search looks at, and rows whose pairs are embedded all at once
 PROBE_ROWS = 300
@@ -48,26 +50,40 @@ class Start:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All candidates in the order in which they were tried, and the chosen one."""
+    """All candidates in the order in which they were tried."""
 
     candidates: tuple[Start, ...]
-    chosen: Start
+    n_probes: int = 1
+
+    @property
+    def enough(self) -> tuple[bool, ...]:
+        """Which of them are nearly as good as the best."""
+        evidence = [c.profile.evidence for c in self.candidates]
+        least = max(evidence) - EQUIVALENCE / math.sqrt(self.n_probes)
+        return tuple(e >= least for e in evidence)
+
+    @property
+    def chosen(self) -> Start:
+        """Of those that are nearly as good as the best: the first kind, at its smallest scale."""
+        return next(c for c, good in zip(self.candidates, self.enough, strict=True) if good)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Columns for the history, one entry a candidate."""
-        profiles = [c.profile for c in self.candidates]
+        profiles, chosen = [c.profile for c in self.candidates], self.chosen
         return {
             "search_start": np.array([c.kind for c in self.candidates]),
             "search_scale": np.array([c.scale for c in self.candidates]),
             "search_length_scale": np.array([p.length_scale for p in profiles]),
             "search_evidence": np.array([p.evidence for p in profiles]),
-            "search_enough": np.array([_is_enough(c, self.candidates) for c in self.candidates]),
-            "search_chosen": np.array([c is self.chosen for c in self.candidates]),
+            "search_enough": np.array(self.enough),
+            "search_chosen": np.array([c is chosen for c in self.candidates]),
         }
 
 
 class Candidates:
     """Starts of several kinds and scales for a sample of the rows: the probe.
+
+    There may be more such samples, whose mean evidence makes the choice a steadier one.
 
     Parameters
     ----------
@@ -82,6 +98,8 @@ class Candidates:
         κ where it is given; without it several multiples of the scale are tried.
     given : Tensor [N, Q+1], optional
         Latents that are the only candidate.
+    n_probes : int
+        Samples to look at, of rows enough for all of them.
     """
 
     def __init__(
@@ -97,14 +115,16 @@ class Candidates:
         n_columns: int,
         generator: torch.Generator,
         given: Tensor | None = None,
+        n_probes: int = 1,
     ) -> None:
         self._manifold, self._kernel = manifold, kernel
         self._length_scale, self._n_columns = length_scale, n_columns
         self._order = torch.randperm(data.shape[0], generator=generator).to(data.device)
         rows = data[self._order]
-        self._probe_data = rows[:PROBE_ROWS]
+        self._rows = rows
+        self._samples = [slice(i * PROBE_ROWS, (i + 1) * PROBE_ROWS) for i in range(n_probes)]
         self._sources: dict[str, _Source] = {}
-        self._probes: dict[tuple[str, float], Tensor] = {}
+        self._probes: dict[tuple[str, float], list[Tensor]] = {}
         if given is not None:
             self._add("given", _Given(given[self._order], manifold), [0.0])
             return
@@ -115,8 +135,9 @@ class Candidates:
 
     def _add(self, kind: str, source: _Source, scales: Sequence[float]) -> None:
         self._sources[kind] = source
-        for scale, latents in source.probes(scales):
-            self._probes[kind, scale] = latents
+        for sample in self._samples:
+            for scale, latents in source.probes(scales, sample):
+                self._probes.setdefault((kind, scale), []).append(latents)
 
     @property
     def probe_rows(self) -> Tensor:
@@ -125,24 +146,28 @@ class Candidates:
 
     def probe(self, start: Start) -> Tensor:
         """Latents of the probe."""
-        return self._probes[start.kind, start.scale]
+        return self._probes[start.kind, start.scale][0]
 
     def compare(self, noise_share: float) -> Comparison:
         """Choose by the evidence of the probe at this share of noise."""
         candidates = []
-        for (kind, scale), latents in self._probes.items():
+        for (kind, scale), probes in self._probes.items():
             ranges = [f * scale for f in LENGTH_SCALES]
-            profile = profile_evidence(
-                self._probe_data,
-                latents,
-                self._manifold,
-                self._kernel,
-                ranges if self._length_scale is None else [self._length_scale],
-                n_columns=self._n_columns,
-                noise_share=noise_share,
-            )
-            candidates.append(Start(kind, scale, profile))
-        return Comparison(tuple(candidates), _choose(candidates))
+            profiles = [
+                profile_evidence(
+                    self._rows[sample],
+                    latents,
+                    self._manifold,
+                    self._kernel,
+                    ranges if self._length_scale is None else [self._length_scale],
+                    n_columns=self._n_columns,
+                    noise_share=noise_share,
+                )
+                for sample, latents in zip(self._samples, probes, strict=True)
+            ]
+            evidence = sum(profile.evidence for profile in profiles) / len(profiles)
+            candidates.append(Start(kind, scale, replace(profiles[0], evidence=evidence)))
+        return Comparison(tuple(candidates), len(self._samples))
 
     def latents(self, start: Start) -> Tensor:
         """Latents of all rows, in their order."""
@@ -150,22 +175,12 @@ class Candidates:
         return torch.empty_like(shuffled).index_copy_(0, self._order, shuffled)
 
 
-def _choose(candidates: Sequence[Start]) -> Start:
-    """Of those that are nearly as good as the best: the first kind, at its smallest scale."""
-    return next(c for c in candidates if _is_enough(c, candidates))
-
-
-def _is_enough(candidate: Start, candidates: Sequence[Start]) -> bool:
-    best = max(c.profile.evidence for c in candidates)
-    return candidate.profile.evidence >= best - EQUIVALENCE
-
-
 class _Source(ABC):
     """Latents of one kind of start: of the probe at every scale, then of all rows at one."""
 
     @abstractmethod
-    def probes(self, scales: Sequence[float]) -> Iterator[tuple[float, Tensor]]:
-        """Scales and the probe's latents."""
+    def probes(self, scales: Sequence[float], sample: slice) -> Iterator[tuple[float, Tensor]]:
+        """Scales, and the latents of a sample of the rows."""
 
     @abstractmethod
     def everything(self, scale: float) -> Tensor:
@@ -176,8 +191,12 @@ class _Given(_Source):
     def __init__(self, latents: Tensor, manifold: Manifold) -> None:
         self._latents, self._manifold = latents, manifold
 
-    def probes(self, scales: Sequence[float]) -> Iterator[tuple[float, Tensor]]:  # noqa: ARG002
-        yield median_distance(self._latents, self._manifold), self._latents[:PROBE_ROWS]
+    def probes(
+        self,
+        scales: Sequence[float],  # noqa: ARG002
+        sample: slice,
+    ) -> Iterator[tuple[float, Tensor]]:
+        yield median_distance(self._latents, self._manifold), self._latents[sample]
 
     def everything(self, scale: float) -> Tensor:  # noqa: ARG002
         return self._latents
@@ -187,9 +206,9 @@ class _Scores(_Source):
     def __init__(self, scores: Tensor, manifold: Manifold) -> None:
         self._scores, self._manifold = scores, manifold
 
-    def probes(self, scales: Sequence[float]) -> Iterator[tuple[float, Tensor]]:
+    def probes(self, scales: Sequence[float], sample: slice) -> Iterator[tuple[float, Tensor]]:
         for scale in scales:
-            yield scale, self.everything(scale)[:PROBE_ROWS]
+            yield scale, self.everything(scale)[sample]
 
     def everything(self, scale: float) -> Tensor:
         return scaled(self._scores, self._manifold, scale)
@@ -209,9 +228,9 @@ class _Distances(_Source):
         self._generator = generator
         self._probes: dict[float, Tensor] = {}
 
-    def probes(self, scales: Sequence[float]) -> Iterator[tuple[float, Tensor]]:
+    def probes(self, scales: Sequence[float], sample: slice) -> Iterator[tuple[float, Tensor]]:
         found = mds.embed(
-            self._rows[:PROBE_ROWS],
+            self._rows[sample],
             self._targets,
             scales,
             self._n_components,
@@ -219,7 +238,7 @@ class _Distances(_Source):
             generator=self._generator,
         )
         for scale, latents in zip(scales, found, strict=True):
-            self._probes[scale] = latents
+            self._probes.setdefault(scale, latents)  # the first sample is the probe
             yield scale, latents
 
     def everything(self, scale: float) -> Tensor:

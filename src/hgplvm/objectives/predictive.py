@@ -21,6 +21,10 @@ from hgplvm.objectives.parameters import Evaluation, Parameters
 
 __all__ = ["PlacementObjective", "Posterior"]
 
+# training latents that a row is placed amid, and numbers that are worked on at a time for it
+LIKELIEST = 10
+PLACED_ENTRIES = 2**21
+
 
 class Posterior:
     """Predictions of the exact model, given latents, data and positive parameters.
@@ -88,6 +92,30 @@ class Posterior:
         misfit -= 2.0 * (rows * observed) @ mean.mT
         density = _log_normal(observed.sum(1)[:, None], misfit, variance[None, :])
         return self.latents[density.argmax(1)]
+
+    def among(self, rows: Tensor) -> Tensor:
+        """Place rows [n, D] amid the training latents at which they are the most likely.
+
+        A mean of the likeliest few with their densities as weights: the posterior mean if rows
+        could stand at training latents alone. Where one of them takes it all, the weights are
+        evened out until the third has a say, so that no two rows coincide for want of others; and
+        those that lie apart from the likeliest, on another branch perhaps, have none. In chunks.
+        """
+        mean, variance = self.predict(self.latents)
+        squares, log_variance = mean.square().sum(1), torch.log(variance)
+        size = max(1, PLACED_ENTRIES // len(mean))
+        placed = []
+        for part in torch.split(rows, size):
+            misfit = part.square().sum(1)[:, None] + squares - 2.0 * part @ mean.mT
+            density = -0.5 * (rows.shape[1] * log_variance + misfit / variance)
+            best, which = density.topk(min(LIKELIEST, len(mean)), dim=1)
+            gaps = best[:, :1] - best  # rising from 0
+            weights = torch.exp(-gaps / gaps[:, min(2, gaps.shape[1] - 1), None].clamp_min(1.0))
+            points = self.latents[which]  # [n, few, Q+1]
+            apart = self.manifold.distance(points, points[:, :1])
+            weights *= torch.exp(-apart / apart.median(1, keepdim=True).values.clamp_min(1e-12))
+            placed.append(self.manifold.weighted_mean(points, weights))
+        return torch.cat(placed)
 
 
 class PlacementObjective:

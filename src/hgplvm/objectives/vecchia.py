@@ -335,21 +335,22 @@ class VecchiaObjective:
             self.inducing,
             self.manifold,
             self.kernel,
-            chunk_size=self.chunk_size or self._entries // (8 * max(self.n_inducing, 1)),
+            chunk_size=self.chunk_size or self.entries // (8 * max(self.n_inducing, 1)),
         )
 
     def _sums(self) -> _Sums:
         return _Sums(self.data, self.n_columns, self.n_inducing)
 
     @property
-    def _entries(self) -> int:
+    def entries(self) -> int:
+        """Numbers in the arrays of a chunk."""
         return CACHED_ENTRIES if self.data.device.type == "cpu" else GPU_ENTRIES
 
     def _chunk_size(self, n_columns: int) -> int:
         """Return how many groups to take at a time, with this many columns of their rows."""
         width = self.n_neighbors + 1
         numbers = width * (width + self.n_inducing + n_columns)
-        return self.chunk_size or max(FEWEST_GROUPS, self._entries // numbers)
+        return self.chunk_size or max(FEWEST_GROUPS, self.entries // numbers)
 
     def _chunks(self, parameters: Parameters, features: InducingFeatures) -> Iterator[_Groups]:
         size = self._chunk_size(self._responses.n_gathered)
