@@ -30,6 +30,7 @@ docs: $(DOCS)
 bench: $(DEV)
 	$(BIN)/python benchmarks/speed/exact.py
 	$(BIN)/python benchmarks/speed/collapsed.py
+	$(BIN)/python benchmarks/speed/vecchia.py
 	$(BIN)/python benchmarks/paper/paper_mode.py
 
 clean:
