@@ -12,7 +12,7 @@ from hgplvm.errors import NotPositiveDefiniteError
 from hgplvm.fit import fit
 from hgplvm.geometry import euclidean, lorentz
 from hgplvm.objectives import Evaluation, Parameters
-from hgplvm.optim import LBFGS, Adam, GradientDescent, _LineSearch
+from hgplvm.optim import LBFGS, Adam, GradientDescent, Step, _LineSearch, climb
 
 
 class Pull:
@@ -345,3 +345,46 @@ def test_new_draws_do_not_shake_a_fit(manifold, optimizer, jump, normal):
     assert results[0].n_iter == results[1].n_iter
     assert torch.allclose(results[0].parameters.latents, results[1].parameters.latents)
     assert manifold.distance(results[1].parameters.latents, targets).max() < 0.1
+
+
+class Script:
+    """An optimiser that visits states with these values, some of them after a shift."""
+
+    monotone = False
+
+    def __init__(self, steps):
+        self.steps = list(steps)
+
+    def step(self, objective, parameters, here):
+        value, shift = self.steps.pop(0)
+        there = start(torch.full((1, 3), value, dtype=torch.float64))
+        return Step(there, Evaluation(value, here.gradient), 1.0, shift=shift)
+
+
+def test_climb_compares_states_under_one_draw():
+    """A level that jumps by 100 must not make the state after it the best."""
+
+    class Level(Slope):
+        def evaluate(self, parameters):
+            return Evaluation(0.0, torch.ones(3, dtype=torch.float64))
+
+    script = Script([(5.0, 0.0), (103.0, 100.0), (104.0, 0.0)])
+    best = climb(Level([]), start(torch.zeros(1, 3, dtype=torch.float64)), script, 3)
+    assert best.latents[0, 0] == 5.0
+
+
+def test_a_failed_step_of_gradient_descent_tells_its_shift_too():
+    class Downhill(Redrawn):
+        def evaluate(self, p):
+            evaluation = super().evaluate(p)
+            return Evaluation(evaluation.value, -evaluation.gradient)  # the wrong way
+
+    objective = Downhill(lorentz.origin(2)[None], lorentz, jump=7.0)
+    parameters = start(lorentz.from_tangent(torch.ones(1, 2, dtype=torch.float64)))
+    climber, here, shifts = GradientDescent(), objective.evaluate(parameters), []
+    for _ in range(3):
+        step = climber.step(objective, parameters, here)
+        assert step.size == 0.0
+        here = step.evaluation
+        shifts.append(step.shift)
+    assert np.allclose(shifts, [0.0, 0.0, 7.0])
