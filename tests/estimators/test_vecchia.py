@@ -8,8 +8,11 @@ from hgplvm import GPLVM, HGPLVM, VecchiaGPLVM, VecchiaHGPLVM, geometry
 from hgplvm.datasets import make_binary_tree, make_branching
 from hgplvm.estimators import vecchia
 from hgplvm.fit import FitResult
+from hgplvm.geometry import lorentz
+from hgplvm.kernels import Exponential
 from hgplvm.metrics import distance_correlation, trustworthiness
-from hgplvm.objectives import Parameters
+from hgplvm.objectives import Parameters, VecchiaObjective
+from hgplvm.objectives.spread import row_deviations
 
 MODELS = [VecchiaHGPLVM, VecchiaGPLVM]
 EXACT = {VecchiaHGPLVM: HGPLVM, VecchiaGPLVM: GPLVM}
@@ -157,6 +160,59 @@ def test_the_first_level_mends_the_large_shape(in_two_levels, monkeypatch):
         objective = model._make_objective(data, start.noise_floor, torch.Generator())
         found.append(objective.value(model._parameters(start, 1.0)))
     assert found[0] > found[1]
+
+
+def test_the_first_level_is_fitted_and_its_rows_keep_their_places(in_two_levels, monkeypatch):
+    fitted = []
+
+    def climb(objective, parameters, optimizer, n_steps):
+        result = vecchia.climb_(objective, parameters, optimizer, n_steps)
+        fitted.append((objective, parameters, result))
+        return result
+
+    monkeypatch.setattr(vecchia, "climb_", vecchia.climb, raising=False)
+    monkeypatch.setattr(vecchia, "climb", climb)
+    data = make_branching(300, depth=3, random_state=0).data
+    data = torch.from_numpy((data - data.mean(0)) / data.std())
+    begin = VecchiaHGPLVM(n_neighbors=8)._begin(data, torch.Generator().manual_seed(0))
+    ((objective, before, after),) = fitted
+    assert objective.n_rows == objective.data.shape[0] == 80
+    assert objective.value(after) > objective.value(before) + 10
+    gaps = geometry.pairwise_distance(after.latents, begin.latents).amin(1)
+    assert gaps.max() < 1e-9
+    assert begin.length_scale == pytest.approx(after.positive("length_scale"))
+
+
+def test_first_steps_are_shorter_than_the_way_to_the_neighbours(model_class):
+    dense = np.random.default_rng(0).standard_normal((900, 3))
+    first = model_class(n_neighbors=3, max_iter=1, random_state=0).fit(dense)
+    still = model_class(n_neighbors=3, max_iter=1, learning_rate=1e-9, random_state=0).fit(dense)
+    latents = torch.from_numpy(still.lorentz_ if hasattr(still, "lorentz_") else still.embedding_)
+    manifold = first._manifold
+    nearest = manifold.pairwise_distance(latents).fill_diagonal_(torch.inf).sort(1).values[:, 2]
+    assert first.history_["step_size"][1] < 0.2 * nearest.median().item()
+
+
+def test_deviations_are_those_of_the_frames_of_the_embedding():
+    """Fitted elsewhere and moved into its pose: frames turn on the way."""
+    data = make_branching(60, 8, depth=3, random_state=0).data
+    model = VecchiaHGPLVM(n_neighbors=8, n_inducing=0, max_iter=30, center=7, random_state=0).fit(
+        data
+    )
+    x = torch.from_numpy(model.lorentz_)
+    rows = torch.from_numpy(data - data.mean(0))
+    values = (model.variance_, model.noise_variance_, model.length_scale_)
+    logs = {
+        name: torch.tensor(value).log()
+        for name, value in zip(("variance", "noise", "length_scale"), values, strict=True)
+    }
+    options = {"n_neighbors": 8, "neighbor_update": 1, "generator": torch.Generator()}
+    objective = VecchiaObjective(rows, lorentz, Exponential(), **options)
+    spread = lorentz.distance(lorentz.frechet_mean(x), x).square().mean().item()
+    expected = row_deviations(
+        objective, Parameters(x, logs, ()), n_neighbors=8, prior_scale=(spread / 2) ** 0.5
+    )
+    assert np.allclose(model.posterior_std_, expected.numpy(), rtol=1e-4)
 
 
 def test_a_given_start_is_not_replaced(model_class, in_two_levels):

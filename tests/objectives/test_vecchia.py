@@ -193,6 +193,26 @@ def test_chunks_change_nothing(manifold, m, d, normal):
     assert torch.allclose(many.gradient, one.gradient, rtol=1e-9, atol=1e-9)
 
 
+def test_early_rows_in_many_chunks(manifold, m, d, normal):
+    """Rows that lack neighbours may fill more than the first chunk."""
+    data, p = normal(18, d), parameters(manifold.from_tangent(normal(18, 2)))
+    objective = vecchia(data, manifold, 4, m, p=p, chunk_size=2)
+    value, gradient = by_autograd(objective, manifold, data, p, 2)
+    ours = objective.evaluate(p)
+    assert ours.value == pytest.approx(value, rel=1e-8)
+    assert torch.allclose(ours.gradient, gradient, rtol=1e-6, atol=1e-6)
+
+
+def test_what_is_kept_of_the_data_follows_the_neighbours(manifold, m, d, normal):
+    data = normal(20, d)
+    here, there = (parameters(manifold.from_tangent(normal(20, 2))) for _ in range(2))
+    objective = vecchia(data, manifold, 4, m, p=here)
+    objective.evaluate(here)
+    objective.draw(there)
+    value, _ = by_autograd(objective, manifold, data, there, 2)
+    assert objective.value(there) == pytest.approx(value, rel=1e-6)
+
+
 def test_fixed_parameters_have_no_gradient(manifold, m, normal):
     data, x = normal(20, 3), manifold.from_tangent(normal(20, 2))
     p, fewer = parameters(x), parameters(x, free=("noise",))
@@ -280,6 +300,14 @@ def test_max_min_order_goes_from_coarse_to_fine(manifold, normal):
     x = p.latents[objective.order]
     gaps = [manifold.pairwise_distance(x[i : i + 1], x[:i]).min().item() for i in range(1, 60)]
     assert gaps == sorted(gaps, reverse=True)
+
+
+def test_spacing_is_the_distance_to_the_last_neighbour(manifold, normal):
+    p = parameters(manifold.from_tangent(normal(40, 2)))
+    objective = vecchia(normal(40, 3), manifold, 4)
+    spacing = objective.spacing(p)
+    ends = [manifold.distance(p.latents[g[-1]], p.latents[g[-2]]) for g in objective.groups]
+    assert spacing == pytest.approx(torch.stack(ends).median().item())
 
 
 def test_memory_does_not_grow_with_the_square_of_the_rows(manifold, m, normal):
