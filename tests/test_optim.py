@@ -388,3 +388,28 @@ def test_a_failed_step_of_gradient_descent_tells_its_shift_too():
         here = step.evaluation
         shifts.append(step.shift)
     assert np.allclose(shifts, [0.0, 0.0, 7.0])
+
+
+class Broken(Redrawn):
+    """Redrawn, but from its third step on it has no value where that step began."""
+
+    def advance(self, p):
+        due = super().advance(p)
+        if due and not hasattr(self, "barred"):
+            self.barred = self.last
+        return due
+
+    def evaluate(self, p):
+        self.last = p
+        if p is getattr(self, "barred", None):
+            raise NotPositiveDefiniteError("not under this draw")
+        return super().evaluate(p)
+
+
+@pytest.mark.parametrize("optimizer", [LBFGS, GradientDescent, Adam])
+def test_a_draw_under_which_the_current_point_has_no_value(manifold, optimizer, normal):
+    objective = Broken(manifold.from_tangent(normal(5, 2)), manifold, jump=0.0)
+    begin = start(manifold.from_tangent(normal(5, 2)))
+    result = fit(objective, begin, optimizer(), max_iter=8, tol=0.0)
+    assert math.isfinite(result.value)
+    assert hasattr(objective, "barred")

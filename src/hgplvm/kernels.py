@@ -59,7 +59,7 @@ def gram(
     variance: float,
     length_scale: float,
 ) -> Tensor:
-    """Gram matrix ``K_ij = σ g(d(x_i, z_j)/κ)``: [n, m]."""
+    """Gram matrix ``K_ij = σ g(d(x_i, z_j)/κ)``: [..., n, m]."""
     squared = manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(z))
     return variance * kernel.profile(manifold.distance_from_chord(squared) / length_scale)
 

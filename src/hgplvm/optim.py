@@ -86,8 +86,19 @@ def _begin(
     """Begin a step that compares values: all of them under the same draw. And what it changed."""
     if not objective.advance(parameters):
         return here, 0.0
-    again = objective.evaluate(parameters)
+    again = _evaluate(objective, parameters)
+    if again is None:  # not under this draw: the old one's gradient still points up
+        return here, 0.0
     return again, again.value - here.value
+
+
+def _shift(objective: Objective, parameters: Parameters, here: Evaluation) -> float:
+    """Return what a new draw changed at the point where `here` was evaluated."""
+    try:
+        shift = objective.value(parameters) - here.value
+    except NotPositiveDefiniteError:
+        return 0.0
+    return shift if math.isfinite(shift) else 0.0
 
 
 def _row_norms(vector: Tensor, parameters: Parameters) -> tuple[Tensor, int]:
@@ -201,7 +212,7 @@ class Adam:
             candidate = parameters.moved(objective.manifold, move)
             # the next step sees the next draw: one evaluation a step
             if objective.advance(candidate) and not objective.stochastic:
-                shift = objective.value(parameters) - here.value
+                shift = _shift(objective, parameters, here)
             evaluation = _evaluate(objective, candidate)
             if evaluation is not None:
                 self._best = deque(best + shift for best in self._best)

@@ -89,6 +89,20 @@ def test_bad_input(name, value):
         make_branching(**{"n_samples": 10, name: value})
 
 
+def test_deep_trees_take_no_matrix_of_branches():
+    tree = make_branching(50, 2, depth=14, random_state=0)
+    for i, j in ((0, 1), (5, 40), (7, 7)):
+        assert tree.tree_distance[i, j] == pytest.approx(walk(tree, i, j))
+    with pytest.raises(ValueError, match=r"'depth' .* \[1, 21\)"):
+        make_branching(10, depth=40)
+
+
+def test_there_is_no_array_to_share():
+    distance = make_branching(5, 2, depth=2, random_state=0).tree_distance
+    with pytest.raises(ValueError, match="no array to share"):
+        np.array(distance, copy=False)
+
+
 def test_negative_noise():
     with pytest.raises(ValueError, match="The 'noise' parameter of make_branching must be"):
         make_branching(10, noise=-1.0)

@@ -70,6 +70,14 @@ def test_coincident_rows(manifold, normal, monkeypatch):
     assert manifold.squared_chord(x[later, None], x[found[later]]).max() == 0
 
 
+def test_more_neighbours_than_rows_whose_pairs_are_compared(manifold, normal, monkeypatch):
+    monkeypatch.setitem(neighbors.ALL_PAIRS, "cpu", 10)
+    x = manifold.from_tangent(normal(200, 2))
+    assert torch.equal(nearest_earlier(manifold, x, 20), by_sorting(manifold, x, 20))
+    distance = manifold.pairwise_distance(x).fill_diagonal_(torch.inf)
+    assert torch.equal(nearest_others(manifold, x, 60), distance.sort(1).indices[:, :60])
+
+
 def test_as_many_neighbours_as_rows(manifold, normal):
     x = manifold.from_tangent(normal(12, 2))
     assert torch.equal(nearest_earlier(manifold, x, 11), by_sorting(manifold, x, 11))

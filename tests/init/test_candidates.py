@@ -139,20 +139,27 @@ def test_several_probes_make_a_surer_choice(normal, monkeypatch):
     found = candidates(data, n_probes=2)
     probes = [slice(0, 20), slice(20, 40)]
     assert torch.equal(found._rows[probes[0]], data[found.probe_rows])
-    for single, one in zip(found._probes.items(), found.compare(0.9).candidates, strict=True):
-        expected = [
-            init.profile_evidence(
-                found._rows[rows],
-                latents,
-                lorentz,
-                Exponential(),
-                [f * one.scale for f in module.LENGTH_SCALES],
-                n_columns=4,
-                noise_share=0.9,
-            ).evidence
-            for rows, latents in zip(probes, single[1], strict=True)
-        ]
-        assert one.profile.evidence == pytest.approx(sum(expected) / 2)
+    for probes_latents, one in zip(
+        found._probes.values(), found.compare(0.9).candidates, strict=True
+    ):
+        means = []
+        for factor in module.LENGTH_SCALES:
+            evidence = [
+                init.profile_evidence(
+                    found._rows[rows],
+                    latents,
+                    lorentz,
+                    Exponential(),
+                    [factor * one.scale],
+                    n_columns=4,
+                    noise_share=0.9,
+                ).evidence
+                for rows, latents in zip(probes, probes_latents, strict=True)
+            ]
+            means.append(sum(evidence) / 2)
+        assert one.profile.evidence == pytest.approx(max(means))
+        best = module.LENGTH_SCALES[int(np.argmax(means))]
+        assert one.profile.length_scale == pytest.approx(best * one.scale)
     tol = module.EQUIVALENCE
     rows = (start("mds", 1.0, -0.9 * tol), start("mds", 2.0, -0.4 * tol), start("mds", 3.0, 0.0))
     chosen = [module.Comparison(rows, n).chosen.scale for n in (1, 4, 9)]

@@ -28,13 +28,11 @@ class TreeDistance:
     time : array (n,)
         Distance of each row from the root.
     branch : array (n,)
-        The branch that it lies on.
-    parting : array (n_branches, n_branches)
-        How far from the root the paths to two branches part.
+        The branch that it lies on, in breadth-first order; branches are 1 long.
     """
 
-    def __init__(self, time: Array, branch: Array, parting: Array) -> None:
-        self._time, self._branch, self._parting = time, branch, parting
+    def __init__(self, time: Array, branch: Array) -> None:
+        self._time, self._branch = time, branch
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -46,10 +44,12 @@ class TreeDistance:
         rows = np.broadcast_to(np.arange(len(self._time))[:, None], self.shape)[index]
         columns = np.broadcast_to(np.arange(len(self._time)), self.shape)[index]
         first, second = self._time[rows], self._time[columns]
-        parting = self._parting[self._branch[rows], self._branch[columns]]
+        parting = _parting(self._branch[rows], self._branch[columns])
         return np.asarray(first + second - 2.0 * np.minimum(np.minimum(first, second), parting))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        if copy is False:
+            raise ValueError("Tree distances are computed, so that there is no array to share.")
         return self[:].astype(dtype or float, copy=False)
 
 
@@ -75,7 +75,7 @@ def make_branching(
     n_features : int, default=50
         Columns.
     depth : int, default=5
-        Branches on the way from the root to a tip.
+        Branches on the way from the root to a tip, at most 20.
     noise : float, default=0.5
         Standard deviation of the noise on every entry.
     random_state : int, RandomState or None, default=None
@@ -98,8 +98,9 @@ def make_branching(
     >>> bool(tree.tree_distance[3, 3] == 0)
     True
     """
-    for name, value in (("n_samples", n_samples), ("n_features", n_features), ("depth", depth)):
+    for name, value in (("n_samples", n_samples), ("n_features", n_features)):
         check.check_number("make_branching", name, value, low=1, integer=True)
+    check.check_number("make_branching", "depth", depth, low=1, high=21, integer=True)
     check.check_number("make_branching", "noise", noise, low=0)
     rng = check_random_state(random_state)
     n_branches = 2**depth - 1
@@ -133,16 +134,22 @@ def make_branching(
         target=branch,
         time=time,
         parent=(np.arange(n_branches) - 1) // 2,
-        tree_distance=TreeDistance(time, branch, _parting(n_branches)),
+        tree_distance=TreeDistance(time, branch),
         DESCR=f"Brownian motion along a binary tree of depth {depth}, with noise {noise:g}.",
     )
 
 
-def _parting(n_branches: int) -> Array:
-    """End of the last branch that the paths to two branches share, as distance from the root."""
-    ancestor = np.zeros((n_branches, n_branches), dtype=bool)
-    for b in range(n_branches):
-        if b:
-            ancestor[b] = ancestor[(b - 1) // 2]
-        ancestor[b, b] = True
-    return ancestor.astype(float) @ ancestor.T.astype(float)  # levels shared, one unit long each
+def _parting(first: Array, second: Array) -> Array:
+    """End of the last branch that the paths to two branches share, as distance from the root.
+
+    In breadth-first order from 1 a parent is half of its child: dropping bits climbs the tree.
+    """
+    first, second = first + 1, second + 1
+    gap = _bits(first) - _bits(second)
+    first, second = first >> np.maximum(gap, 0), second >> np.maximum(-gap, 0)
+    return np.asarray(_bits(first) - _bits(first ^ second))
+
+
+def _bits(number: Array) -> Array:
+    """Bits that a number takes: 0 for 0."""
+    return np.frexp(number)[1]

@@ -106,7 +106,7 @@ _VECCHIA = """\
     n_inducing : int or "auto", default="auto"
         Inducing points that carry the smooth part of the data, so that neighbours are left with the
         rest. "auto" takes 50 where the floor of the noise is at least half of the variance, so that
-        single neighbours say little, and none otherwise.
+        single neighbours say little, and in the first level of a fit of many rows; else none.
     neighbor_update : int, default=10
         Steps between two searches for neighbours (and draws of inducing points) in the latents.
     order : {{"random", "max-min"}}, default="random"
@@ -116,8 +116,8 @@ _VECCHIA = """\
         Whether the rows get a new order with each search, or keep their first.
     chunk_size : int or "auto", default="auto"
         Rows that are worked on at a time. Memory beyond data, neighbours and latents grows with it
-        times `n_neighbors`; "auto" takes as many as a processor's cache holds (or a GPU keeps
-        busy).
+        times `n_neighbors` times the columns; "auto" takes as many as a processor's cache holds
+        (or a GPU keeps busy).
 """
 
 

@@ -22,7 +22,7 @@ from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters, VecchiaObjective, inside
 from hgplvm.objectives.predictive import Posterior
 from hgplvm.objectives.spread import row_deviations
-from hgplvm.optim import climb
+from hgplvm.optim import Adam, climb
 from hgplvm.start import Begin
 
 __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
@@ -114,11 +114,15 @@ class _VecchiaGPLVM(BaseGPLVM):
         rows = torch.randperm(data.shape[0], generator=generator)[:COARSE_ROWS].to(data.device)
         sample = data[rows]
         begin = super()._begin(sample, generator, COARSE_PROBES)
-        objective = self._objective(sample, begin.noise_floor, generator, INDUCING)
+        n_inducing = INDUCING if self.n_inducing == "auto" else int(self.n_inducing)
+        objective = self._objective(sample, begin.noise_floor, generator, n_inducing)
         parameters = self._parameters(begin, 1.0)
-        parameters = climb(
-            objective, parameters, self._make_optimizer(objective, parameters), self.max_iter
+        optimizer = Adam(
+            self._first_step(objective, parameters),
+            horizon=self.max_iter,
+            smallest_rise=self.tol * objective.n_entries,
         )
+        parameters = climb(objective, parameters, optimizer, self.max_iter)
         noise = objective.noise_variance(parameters)
         posterior = Posterior(sample, parameters, self._manifold, Exponential(), noise=noise)
         latents = inside(self._manifold, posterior.among(data))
@@ -186,8 +190,8 @@ class _VecchiaGPLVM(BaseGPLVM):
 
     def _set_latents(self, objective: VecchiaObjective, parameters: Parameters) -> None:
         """Pose the latents, and say how sure each one is, in the frames of that pose."""
-        super()._set_latents(objective, parameters)
         posed = Pose.of(self._manifold, parameters.latents, self.center).points(parameters.latents)
+        self._set_points(posed)
         parameters = Parameters(posed, parameters.logs, parameters.free)
         root = self._manifold.frechet_mean(posed)
         square = self._manifold.distance(root, posed).square().mean().item() / self.n_components
@@ -207,7 +211,8 @@ class VecchiaHGPLVM(_VecchiaGPLVM):
     Each row is conditioned on the k nearest, in latent space, of the rows before it in a random
     order (Vecchia's approximation of the likelihood). The exponential kernel is nearly Markov along
     a tree, so this loses next to nothing where inducing points blur. The cost is
-    O(N (k³ + kD)) a step and memory is linear in N: for thousands to millions of rows.
+    O(N (k³ + kD)) a step and memory is linear in N: for thousands to millions of rows. Of more than
+    4,096 rows, 3,000 are fitted first, and the others placed amid them by their likelihood.
 
     {parameters}
 

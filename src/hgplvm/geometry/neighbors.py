@@ -106,30 +106,30 @@ class _TreeSearch:
     def block(self, start: int, end: int) -> Tensor:
         """Neighbours of the rows from start to end: [end - start, k]."""
         tree = KDTree(self._chart[:end].numpy())
-        size = max(1, PAIRS["cpu"] // (4 * self._k))
         rows = torch.arange(start, end)
-        return torch.cat([self._search(tree, part) for part in torch.split(rows, size)])
+        return self._search(tree, rows, self._chart[rows], 3 * self._k)
 
-    def _search(self, tree: KDTree, rows: Tensor) -> Tensor:
+    def _search(self, tree: KDTree, rows: Tensor, centre: Tensor, count: int) -> Tensor:
         """Widen the search of each row until it covers the ball that its neighbours lie in."""
-        result = torch.empty(len(rows), self._k, dtype=torch.long)
-        todo = torch.arange(len(rows))
-        centre = self._chart[rows]
-        count = 3 * self._k
-        while len(todo):
-            count = min(count, tree.n)
-            radius, columns = tree.query(centre.numpy(), count, workers=-1)
-            radius, columns = torch.from_numpy(radius[:, -1]), torch.from_numpy(columns)
-            nearest, which = self._squared(rows[todo], columns).topk(self._k, largest=False)
-            result[todo] = columns.gather(1, which)
-            ball, ball_radius = self._manifold.chart_ball(
-                self._x[rows[todo]], self._manifold.distance_from_chord(nearest[:, -1])
-            )
-            reach = torch.linalg.vector_norm(ball - centre, dim=1) + ball_radius
-            missing = nearest[:, -1] == torch.inf
-            open_ = (missing | ~(reach <= radius)) & (count < tree.n)
-            centre = torch.where(missing[:, None], centre, ball)[open_]
-            todo, count = todo[open_], 2 * count
+        count = min(count, tree.n)
+        size = max(1, PAIRS["cpu"] // count)
+        parts = zip(torch.split(rows, size), torch.split(centre, size), strict=True)
+        return torch.cat([self._search_part(tree, *part, count) for part in parts])
+
+    def _search_part(self, tree: KDTree, rows: Tensor, centre: Tensor, count: int) -> Tensor:
+        distances, found = tree.query(centre.numpy(), count, workers=-1)
+        radius, columns = torch.from_numpy(distances[:, -1]), torch.from_numpy(found)
+        nearest, which = self._squared(rows, columns).topk(self._k, largest=False)
+        result = columns.gather(1, which)
+        ball, ball_radius = self._manifold.chart_ball(
+            self._x[rows], self._manifold.distance_from_chord(nearest[:, -1])
+        )
+        reach = torch.linalg.vector_norm(ball - centre, dim=1) + ball_radius
+        missing = nearest[:, -1] == torch.inf
+        wider = (missing | ~(reach <= radius)) & (count < tree.n)
+        if wider.any():
+            centre = torch.where(missing[:, None], centre, ball)[wider]
+            result[wider] = self._search(tree, rows[wider], centre, 2 * count)
         return result
 
     def _squared(self, rows: Tensor, columns: Tensor) -> Tensor:

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -153,21 +154,29 @@ class Candidates:
         candidates = []
         for (kind, scale), probes in self._probes.items():
             ranges = [f * scale for f in LENGTH_SCALES]
-            profiles = [
-                profile_evidence(
-                    self._rows[sample],
-                    latents,
-                    self._manifold,
-                    self._kernel,
-                    ranges if self._length_scale is None else [self._length_scale],
-                    n_columns=self._n_columns,
-                    noise_share=noise_share,
-                )
-                for sample, latents in zip(self._samples, probes, strict=True)
-            ]
-            evidence = sum(profile.evidence for profile in profiles) / len(profiles)
-            candidates.append(Start(kind, scale, replace(profiles[0], evidence=evidence)))
+            if self._length_scale is not None:
+                ranges = [self._length_scale]
+            profiles = [self._profile(probes, length_scale, noise_share) for length_scale in ranges]
+            best = max(profiles, key=attrgetter("evidence"))
+            candidates.append(Start(kind, scale, best))
         return Comparison(tuple(candidates), len(self._samples))
+
+    def _profile(self, probes: list[Tensor], length_scale: float, noise_share: float) -> Profile:
+        """Profile of the probe at a length scale, with the mean evidence of all samples."""
+        profiles = [
+            profile_evidence(
+                self._rows[sample],
+                latents,
+                self._manifold,
+                self._kernel,
+                [length_scale],
+                n_columns=self._n_columns,
+                noise_share=noise_share,
+            )
+            for sample, latents in zip(self._samples, probes, strict=True)
+        ]
+        evidence = sum(profile.evidence for profile in profiles) / len(profiles)
+        return replace(profiles[0], evidence=evidence)
 
     def latents(self, start: Start) -> Tensor:
         """Latents of all rows, in their order."""

@@ -23,6 +23,7 @@ from torch import Tensor
 
 from hgplvm import linalg
 from hgplvm.geometry.neighbors import nearest_others
+from hgplvm.kernels import gram
 from hgplvm.objectives.parameters import Parameters
 from hgplvm.objectives.vecchia import VecchiaObjective
 
@@ -44,7 +45,7 @@ def row_deviations(
     n_neighbors : int
         k, at most N - 1.
     prior_scale : float
-        τ: no deviation comes out larger.
+        τ: no deviation comes out larger, nor smaller than a ten thousandth of it.
     """
     x, manifold = parameters.latents, objective.manifold
     neighbors = nearest_others(manifold, x, n_neighbors)
@@ -77,22 +78,16 @@ def row_log_density(
     Mean ``Y_nᵀ b`` and variance ``σ + β⁻¹ - k_xn b`` with ``b = C_nn⁻¹ k_nx``, and products of rows
     in place of the rows, of which there are more than nodes.
     """
-    manifold, kernel = objective.manifold, objective.kernel
-    variance, length_scale = (parameters.positive(k) for k in ("variance", "length_scale"))
+    scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
     noise = objective.noise_variance(parameters)
-
-    def covariance(a: Tensor, b: Tensor) -> Tensor:
-        squared = manifold.pair_squared_chord(manifold.pair_features(a), manifold.pair_features(b))
-        return variance * kernel.profile(manifold.distance_from_chord(squared) / length_scale)
-
     near = parameters.latents[neighbors]  # [n, k, Q+1]
-    cross = covariance(nodes, near)  # [n, H, k]
-    factor = linalg.cholesky(covariance(near, near), shift=noise)
-    b = cross @ torch.cholesky_inverse(factor)  # [n, H, k]
-    spread = (variance + noise - (cross * b).sum(2)).clamp_min(noise)
+    cross = gram(objective.kernel, objective.manifold, nodes, near, **scales)  # [n, H, k]
+    inner = gram(objective.kernel, objective.manifold, near, near, **scales)
+    b = cross @ torch.cholesky_inverse(linalg.cholesky(inner, shift=noise))  # [n, H, k]
+    spread = (scales["variance"] + noise - (cross * b).sum(2)).clamp_min(noise)
     data = objective.data[torch.cat([neighbors, rows[:, None]], dim=1)]  # [n, k+1, D]
     v = torch.cat([-b, torch.ones_like(b[:, :, :1])], dim=2)  # y - Y_nᵀ b = Y_gᵀ v
-    misfit = ((v @ (data @ data.mT)) * v).sum(2)
+    misfit = ((v @ (data @ data.mT)) * v).sum(2).clamp_min(0.0)
     return -0.5 * (objective.n_columns * torch.log(2.0 * math.pi * spread) + misfit / spread)
 
 

@@ -54,7 +54,7 @@ GPU_ENTRIES = 2**27
 # rows over which the distance to neighbours is taken
 SPACING_ROWS = 1000
 # fewer groups than this are not worth a batch
-FEWEST_GROUPS = 64
+FEWEST_GROUPS = 16
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,8 @@ class _Responses:
         """Take note of the groups [N, k+1]."""
         self._products = None
         width = groups.shape[1]
-        if width**2 > self.data.shape[1]:
+        # in single precision ‖r‖² from products would cancel to less than nothing
+        if width**2 > self.data.shape[1] or self.data.dtype != torch.float64:
             return
         products = self.data.new_empty(len(groups), width, width)
         for start in range(0, len(groups), chunk_size):
@@ -186,7 +187,7 @@ class VecchiaObjective:
     chunk_size : int or None
         Groups at a time, for memory of O(chunk·k·(k + M + D)); None chooses by the size of the
         cache. Besides, there are O(N·k) for the groups, O(N·M) for the features, and products of
-        rows, which are kept where (k + 1)² ≤ D and so never outgrow the data.
+        rows, which are kept in float64 where (k + 1)² ≤ D, and so never outgrow the data.
     noise_floor : float
         The noise variance is ``noise_floor + exp(logs["noise"])``.
 
@@ -259,8 +260,8 @@ class VecchiaObjective:
         """Median distance to the last of a row's neighbours, over the last rows of the order."""
         if self.groups.shape[0] == 0:
             self.draw(parameters)
-        last = self.groups[-SPACING_ROWS:]
-        x = parameters.latents
+        first = max(self.n_neighbors, self.n_rows - SPACING_ROWS)  # those before lack neighbours
+        last, x = self.groups[first:], parameters.latents
         return self.manifold.distance(x[last[:, -1]], x[last[:, -2]]).median().item()
 
     def _shuffled(self) -> Tensor:
