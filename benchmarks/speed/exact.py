@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 
 import torch
+from memory import peak_bytes
 
 from hgplvm.geometry import lorentz
 from hgplvm.kernels import Exponential
@@ -25,20 +26,6 @@ def seconds(function: Callable[[], object]) -> float:
     if torch.cuda.is_available():
         torch.cuda.synchronize()
     return time.perf_counter() - started
-
-
-def peak_arrays(function: Callable[[], object], n: int) -> float:
-    """Peak of torch's own allocations, in float64 N×N arrays."""
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
-    ) as profile:
-        function()
-    balance = peak = 0
-    for event in profile.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            balance += event.nbytes()
-            peak = max(peak, balance)
-    return peak / (8 * n * n)
 
 
 def main() -> None:
@@ -68,9 +55,9 @@ def main() -> None:
             return objective.evaluate(p)
 
         fresh = ExactObjective(data, lorentz, Exponential())  # before it keeps any memory
-        arrays = peak_arrays(
-            lambda f=fresh, x=x, p=parameters: f.evaluate(Parameters(x, p.logs, p.free)), n
-        )
+        arrays = peak_bytes(
+            lambda f=fresh, x=x, p=parameters: f.evaluate(Parameters(x, p.logs, p.free))
+        ) / (8 * n * n)
         times: dict[str, list[float]] = {"bare": [], "whole": []}
         bare(), whole()
         for _ in range(options.rounds):

@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import numpy as np
 import torch
+from memory import peak_bytes
 
 from hgplvm.datasets import make_branching
 from hgplvm.geometry import lorentz
@@ -75,20 +76,6 @@ def seconds(function: Callable[[], object], device: str, rounds: int) -> float:
     return statistics.median(times[1:])
 
 
-def peak_megabytes(function: Callable[[], object]) -> float:
-    """Most memory that torch holds at a time during a call, beyond what it held before."""
-    with torch.profiler.profile(
-        activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True, acc_events=True
-    ) as profile:
-        function()
-    balance = peak = 0
-    for event in profile.profiler.kineto_results.events():
-        if event.name() == "[memory]":
-            balance += event.nbytes()
-            peak = max(peak, balance)
-    return peak / 2**20
-
-
 def equal_quality(d: int, k: int, device: str) -> int | None:
     """Fewest inducing points with which the sparse model is as near to the exact one."""
     data, p = problem(EXACT_ROWS, d, device)
@@ -129,7 +116,7 @@ def main() -> None:
         both.draw(p)
         one = seconds(lambda o=objective, p=p: o.evaluate(p), device, options.rounds)
         two = seconds(lambda o=both, p=p: o.evaluate(p), device, options.rounds)
-        memory = peak_megabytes(lambda o=objective, p=p: o.evaluate(p))
+        memory = peak_bytes(lambda o=objective, p=p: o.evaluate(p)) / 2**20
         few, many = (
             seconds(lambda o=o, p=p: o.evaluate(p), device, options.rounds)
             for o in (sparse(data, 50), sparse(data, m))

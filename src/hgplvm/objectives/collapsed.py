@@ -24,12 +24,11 @@ from hgplvm.geometry import Manifold, wrapped_normal
 from hgplvm.kernels import Kernel, cusp_division
 from hgplvm.objectives.bound import Bound, Statistics, collapsed_bound
 from hgplvm.objectives.exact import rotated_to_rank
+from hgplvm.objectives.features import JITTER
 from hgplvm.objectives.parameters import Evaluation, Parameters
 
 __all__ = ["BayesianObjective", "CollapsedObjective", "SparseObjective"]
 
-# on the diagonal of K_mm, as a share of σ: coincident inducing points must not break it
-JITTER = {torch.float64: 1e-10, torch.float32: 1e-5}
 # rows whose [rows, M] arrays fit a core's cache; larger chunks are slower on a CPU
 CACHED_ENTRIES = 2**17
 GPU_ENTRIES = 2**26

@@ -17,7 +17,7 @@ from hgplvm.geometry import Manifold
 from hgplvm.kernels import Kernel, gram, gram_gradient
 from hgplvm.objectives.parameters import Parameters
 
-__all__ = ["InducingFeatures"]
+__all__ = ["JITTER", "InducingFeatures"]
 
 # on the diagonal of K_mm, as a share of σ: coincident inducing points must not break it
 JITTER = {torch.float64: 1e-10, torch.float32: 1e-5}
