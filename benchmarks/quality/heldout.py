@@ -19,7 +19,7 @@ from hgplvm.fit import fit
 from hgplvm.geometry import lorentz
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters
-from hgplvm.objectives.predictive import PlacementObjective, Posterior
+from hgplvm.objectives.predictive import Landmarks, PlacementObjective, exact_posterior
 from hgplvm.optim import Adam
 
 FLOORS = ("auto", 0.0, 0.03, 0.1, 0.3)
@@ -41,7 +41,7 @@ def score(model: HGPLVM, train: np.ndarray, held: np.ndarray, seed: int) -> floa
         "length_scale": torch.tensor(model.length_scale_, dtype=torch.float64).log(),
     }
     latents = torch.from_numpy(model.lorentz_)
-    posterior = Posterior(
+    posterior = exact_posterior(
         torch.from_numpy(train - train.mean(0)),
         Parameters(latents, logs, ()),
         lorentz,
@@ -56,7 +56,7 @@ def score(model: HGPLVM, train: np.ndarray, held: np.ndarray, seed: int) -> floa
     # distance over the observed entries alone
     squared = (rows.square() * observed).sum(1)[:, None] + observed @ data.square().mT
     near = (squared - 2.0 * (rows * observed) @ data.mT).topk(N_STARTS, largest=False).indices
-    starts = [posterior.nearest(rows, observed), *latents[near].unbind(1)]
+    starts = [Landmarks.of(posterior, latents).nearest(rows, observed), *latents[near].unbind(1)]
     best = torch.full((len(rows),), -torch.inf, dtype=torch.float64)
     scores = torch.zeros_like(best)
     objective = PlacementObjective(posterior, rows, observed)

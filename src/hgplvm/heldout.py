@@ -23,7 +23,12 @@ from hgplvm.geometry import Manifold
 from hgplvm.init import Profile, median_distance
 from hgplvm.kernels import Kernel
 from hgplvm.objectives import ExactObjective, Parameters
-from hgplvm.objectives.predictive import PlacementObjective, Posterior
+from hgplvm.objectives.predictive import (
+    Landmarks,
+    PlacementObjective,
+    Posterior,
+    exact_posterior,
+)
 from hgplvm.optim import Adam, climb
 
 __all__ = ["NoiseSearch", "search_noise"]
@@ -100,7 +105,7 @@ def search_noise(
         parameters = Parameters(parameters.latents, logs, ("variance",))
         optimizer = Adam(step, horizon=STEPS)
         parameters = climb(objective, parameters, optimizer, STEPS)
-        posterior = Posterior(data[kept], parameters, manifold, kernel, noise=level)
+        posterior = exact_posterior(data[kept], parameters, manifold, kernel, noise=level)
         places = _place(posterior, rows, observed, places, step)
         density = posterior.log_density(rows, places, 1.0 - observed)
         levels.append(level)
@@ -122,7 +127,7 @@ def _place(
     posterior: Posterior, rows: Tensor, observed: Tensor, before: Tensor | None, step: float
 ) -> Tensor:
     """Latents of rows: from where they were, or from the best training latent if that is better."""
-    start = posterior.nearest(rows, observed)
+    start = Landmarks.of(posterior, posterior.points).nearest(rows, observed)
     if before is not None:
         here = posterior.log_density(rows, before, observed)
         there = posterior.log_density(rows, start, observed)

@@ -19,7 +19,7 @@ from hgplvm import init
 from hgplvm.geometry import Manifold
 from hgplvm.heldout import search_noise
 from hgplvm.kernels import Kernel
-from hgplvm.objectives.exact import rotated_to_rank
+from hgplvm.objectives.responses import rotated_to_rank
 
 __all__ = ["RATE", "Begin", "find_start"]
 

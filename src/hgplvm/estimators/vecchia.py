@@ -20,7 +20,7 @@ from hgplvm.geometry.neighbors import ORDERS
 from hgplvm.geometry.pose import Pose
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters, VecchiaObjective, inside
-from hgplvm.objectives.predictive import Posterior
+from hgplvm.objectives.predictive import Landmarks, exact_posterior
 from hgplvm.objectives.spread import row_deviations
 from hgplvm.optim import Adam, climb
 from hgplvm.start import Begin
@@ -124,8 +124,9 @@ class _VecchiaGPLVM(BaseGPLVM):
         )
         parameters = climb(objective, parameters, optimizer, self.max_iter)
         noise = objective.noise_variance(parameters)
-        posterior = Posterior(sample, parameters, self._manifold, Exponential(), noise=noise)
-        latents = inside(self._manifold, posterior.among(data))
+        posterior = exact_posterior(sample, parameters, self._manifold, Exponential(), noise=noise)
+        landmarks = Landmarks.of(posterior, parameters.latents)
+        latents = inside(self._manifold, landmarks.among(data))
         latents[rows] = parameters.latents
         return Begin(
             latents,

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hgplvm.geometry.manifold import Manifold
 
-__all__ = ["ORDERS", "max_min_order", "nearest_earlier", "nearest_others"]
+__all__ = ["ORDERS", "max_min_order", "nearest_earlier", "nearest_others", "nearest_to"]
 
 ORDERS = ("random", "max-min")
 
@@ -52,24 +52,33 @@ def nearest_earlier(manifold: Manifold, x: Tensor, k: int) -> Tensor:
     features = manifold.pair_features(x)
     found = torch.arange(x.shape[0], device=x.device)[:, None].repeat(1, k)
     end = min(x.shape[0], max(ALL_PAIRS[_kind(x)], 4 * k))
-    _compare_all(manifold, features[:end], found[:end], earlier=True)
+    _compare_all(manifold, features[:end], found[:end], "earlier")
     if end < x.shape[0]:
-        search = _TreeSearch(manifold, x.cpu(), features.cpu(), k, earlier=True)
+        search = _TreeSearch(manifold, x.cpu(), x.cpu(), k, "earlier")
         while end < x.shape[0]:
             start, end = end, min(2 * end, x.shape[0])
-            found[start:end] = search.block(start, end).to(x.device)
+            found[start:end] = search.rows(start, end, end).to(x.device)
     return found
 
 
 def nearest_others(manifold: Manifold, x: Tensor, k: int) -> Tensor:
     """Positions of the k < n nearest other rows of each row of x [n, ·], nearest first: [n, k]."""
+    return _nearest(manifold, x, x, k, "others")
+
+
+def nearest_to(manifold: Manifold, queries: Tensor, x: Tensor, k: int) -> Tensor:
+    """Positions of the k <= n rows of x [n, ·] nearest to each query, nearest first: [m, k]."""
+    return _nearest(manifold, queries, x, k, "all")
+
+
+def _nearest(manifold: Manifold, queries: Tensor, x: Tensor, k: int, which: str) -> Tensor:
     n = x.shape[0]
-    features = manifold.pair_features(x)
     if n > max(ALL_PAIRS[_kind(x)], 4 * k):
-        search = _TreeSearch(manifold, x.cpu(), features.cpu(), k, earlier=False)
-        return search.block(0, n).to(x.device)
-    found = torch.zeros(n, k, dtype=torch.long, device=x.device)
-    _compare_all(manifold, features, found, earlier=False)
+        search = _TreeSearch(manifold, queries.cpu(), x.cpu(), k, which)
+        return search.rows(0, queries.shape[0], n).to(x.device)
+    found = torch.zeros(queries.shape[0], k, dtype=torch.long, device=x.device)
+    features = manifold.pair_features(queries)
+    _compare_all(manifold, features, found, which, manifold.pair_features(x))
     return found
 
 
@@ -77,37 +86,47 @@ def _kind(x: Tensor) -> str:
     return "cpu" if x.device.type == "cpu" else "cuda"
 
 
-def _compare_all(manifold: Manifold, features: Tensor, found: Tensor, *, earlier: bool) -> None:
+def _compare_all(
+    manifold: Manifold,
+    features: Tensor,
+    found: Tensor,
+    which: str,
+    targets: Tensor | None = None,
+) -> None:
     """Fill `found` by comparing all pairs, in chunks of rows."""
-    n, k = found.shape
+    targets = features if targets is None else targets
+    n, k = targets.shape[0], found.shape[1]
     size = max(1, PAIRS[_kind(features)] // n)
-    for start in range(0, n, size):
-        end = min(start + size, n)
+    for start in range(0, features.shape[0], size):
+        end = min(start + size, features.shape[0])
         squared = manifold.pair_squared_chord(
-            features[start:end], features[: end if earlier else n]
+            features[start:end], targets[: end if which == "earlier" else n]
         )
-        barred = torch.full_like(squared, torch.inf).triu_(start)  # the row itself and later ones
-        squared += barred if earlier else barred.tril_(start)
+        if which != "all":
+            barred = torch.full_like(squared, torch.inf).triu_(start)  # itself and later ones
+            squared += barred if which == "earlier" else barred.tril_(start)
         nearest, columns = squared.topk(min(k, squared.shape[1]), dim=1, largest=False)
         mine = found[start:end, : columns.shape[1]]
         mine.copy_(torch.where(nearest < torch.inf, columns, mine))
 
 
 class _TreeSearch:
-    """Exact nearest rows, of the earlier ones or of all, from Euclidean searches in the chart."""
+    """Exact nearest rows from Euclidean searches in the chart.
 
-    def __init__(
-        self, manifold: Manifold, x: Tensor, features: Tensor, k: int, *, earlier: bool
-    ) -> None:
-        self._manifold, self._x, self._features, self._k = manifold, x, features, k
-        self._earlier = earlier
-        self._chart = manifold.to_chart(x)
+    Of all rows of x, of the others (where the queries are the rows themselves), or of the earlier
+    ones.
+    """
 
-    def block(self, start: int, end: int) -> Tensor:
-        """Neighbours of the rows from start to end: [end - start, k]."""
-        tree = KDTree(self._chart[:end].numpy())
+    def __init__(self, manifold: Manifold, queries: Tensor, x: Tensor, k: int, which: str) -> None:
+        self._manifold, self._queries, self._k, self._which = manifold, queries, k, which
+        self._query_features, self._features = map(manifold.pair_features, (queries, x))
+        self._query_chart, self._chart = map(manifold.to_chart, (queries, x))
+
+    def rows(self, start: int, end: int, n: int) -> Tensor:
+        """Neighbours of the queries from start to end among the first n rows: [·, k]."""
+        tree = KDTree(self._chart[:n].numpy())
         rows = torch.arange(start, end)
-        return self._search(tree, rows, self._chart[rows], 3 * self._k)
+        return self._search(tree, rows, self._query_chart[rows], 3 * self._k)
 
     def _search(self, tree: KDTree, rows: Tensor, centre: Tensor, count: int) -> Tensor:
         """Widen the search of each row until it covers the ball that its neighbours lie in."""
@@ -122,7 +141,7 @@ class _TreeSearch:
         nearest, which = self._squared(rows, columns).topk(self._k, largest=False)
         result = columns.gather(1, which)
         ball, ball_radius = self._manifold.chart_ball(
-            self._x[rows], self._manifold.distance_from_chord(nearest[:, -1])
+            self._queries[rows], self._manifold.distance_from_chord(nearest[:, -1])
         )
         reach = torch.linalg.vector_norm(ball - centre, dim=1) + ball_radius
         missing = nearest[:, -1] == torch.inf
@@ -134,7 +153,10 @@ class _TreeSearch:
 
     def _squared(self, rows: Tensor, columns: Tensor) -> Tensor:
         """Squared chords to candidates [n, count]; ∞ for those that do not count."""
-        f, g = self._features[rows].unsqueeze(1), self._features[columns]
+        f, g = self._query_features[rows].unsqueeze(1), self._features[columns]
         squared = self._manifold.pair_squared_chord(f, g).squeeze(1)
+        if self._which == "all":
+            return squared
         own = rows[:, None]
-        return squared.masked_fill_(columns >= own if self._earlier else columns == own, torch.inf)
+        barred = columns >= own if self._which == "earlier" else columns == own
+        return squared.masked_fill_(barred, torch.inf)

@@ -7,6 +7,8 @@ With ``P = Ψ₁Y`` and ``A = K_mm + βΨ₂`` (paper, Eqs. for the sparse and t
 
 in the whitened form: ``K_mm = LLᵀ``, ``B = L⁻¹Ψ₂L⁻ᵀ``, ``I + βB = L_B L_Bᵀ``. The sparse model, the
 Bayesian model and both manifolds share it: everything that grows with N has been summed before.
+Where entries are missing, YYᵀ gains diag(u) (:mod:`hgplvm.objectives.responses`), and so PPᵀ gains
+``U = Σ_i u_i ψ₁ᵢψ₁ᵢᵀ``.
 """
 
 from __future__ import annotations
@@ -38,6 +40,8 @@ class Statistics:
         ``P = Ψ₁Y``.
     squares : float
         ``tr YYᵀ``.
+    unseen : Tensor [M, M], optional
+        U, where entries are missing.
     """
 
     n_rows: int
@@ -46,6 +50,7 @@ class Statistics:
     psi2: Tensor
     projection: Tensor
     squares: float
+    unseen: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -61,6 +66,7 @@ class Bound:
     gram: Tensor  # ∂F/∂K_mm [M, M]
     psi0: float  # ∂F/∂ψ₀
     beta: float  # ∂F/∂β
+    unseen: Tensor | None  # β²A⁻¹: times u_iψ₁ᵢ, what missing entries add to ∂F/∂Ψ₁
 
 
 def collapsed_bound(gram: Tensor, statistics: Statistics, beta: float) -> Bound:
@@ -86,6 +92,15 @@ def collapsed_bound(gram: Tensor, statistics: Statistics, beta: float) -> Bound:
     log_det = linalg.log_det_from_cholesky(factor).item()  # log|A| - log|K_mm|
     captured = white.diagonal().sum().item()  # tr K_mm⁻¹Ψ₂
     quadratic = half.square().sum().item()  # tr PᵀA⁻¹P
+    e = beta * (whitener.mT @ (inner.mT @ half))  # E = βA⁻¹P
+    outer = e @ e.mT
+    solved: Tensor | None = None
+    if statistics.unseen is not None:
+        solve = inner @ whitener
+        solve = solve.mT @ solve  # A⁻¹
+        quadratic += (solve * statistics.unseen).sum().item()
+        outer = outer + beta**2 * solve @ statistics.unseen @ solve
+        solved = beta**2 * solve
     missed = statistics.psi0 - captured
     value = 0.5 * (
         n * d * (math.log(beta) - math.log(2.0 * math.pi))
@@ -96,8 +111,6 @@ def collapsed_bound(gram: Tensor, statistics: Statistics, beta: float) -> Bound:
     )
 
     posterior = inner.mT @ inner  # (I + βB)⁻¹
-    e = beta * (whitener.mT @ (inner.mT @ half))  # E = βA⁻¹P
-    outer = e @ e.mT
     difference = whitener.mT @ (eye - posterior) @ whitener  # K_mm⁻¹ - A⁻¹
     spread = whitener.mT @ white @ whitener  # K_mm⁻¹Ψ₂K_mm⁻¹
     through_a = (posterior * white).sum().item()  # tr A⁻¹Ψ₂
@@ -110,6 +123,7 @@ def collapsed_bound(gram: Tensor, statistics: Statistics, beta: float) -> Bound:
         psi0=-0.5 * beta * d,
         beta=0.5 * (n * d / beta - d * through_a - statistics.squares - through_e - d * missed)
         + quadratic * beta,  # tr EᵀP = β tr PᵀA⁻¹P
+        unseen=solved,
     )
 
 

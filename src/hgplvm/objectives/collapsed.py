@@ -23,9 +23,9 @@ from torch import Tensor
 from hgplvm.geometry import Manifold, wrapped_normal
 from hgplvm.kernels import Kernel, cusp_division
 from hgplvm.objectives.bound import Bound, Statistics, collapsed_bound
-from hgplvm.objectives.exact import rotated_to_rank
-from hgplvm.objectives.features import JITTER
+from hgplvm.objectives.features import jittered
 from hgplvm.objectives.parameters import Evaluation, Parameters
+from hgplvm.objectives.responses import Imputation, Responses
 
 __all__ = ["BayesianObjective", "CollapsedObjective", "SparseObjective"]
 
@@ -58,6 +58,8 @@ class CollapsedObjective(ABC):
         inducing point, and pulls them onto points that stay.
     chunk_size : int or None
         Rows at a time, for memory of O(chunk·M); None chooses by the size of the cache.
+    imputation : Imputation, optional
+        What stands for missing entries.
     """
 
     stochastic = True
@@ -73,20 +75,25 @@ class CollapsedObjective(ABC):
         generator: torch.Generator,
         chunk_size: int | None = None,
         noise_floor: float = 0.0,
+        imputation: Imputation | None = None,
     ) -> None:
         self.manifold = manifold
         self.kernel = kernel
         self.noise_floor = noise_floor
+        self.responses = Responses(data, imputation)
         self.n_rows, self.n_columns = data.shape
-        self.n_entries = self.n_rows * self.n_columns
-        self.data = rotated_to_rank(data)
-        self.squares = self.data.square().sum().item()
+        self.n_entries = self.responses.n_entries
         self.n_inducing = n_inducing
         self.inducing_update = inducing_update
         self.generator = generator
         self.chunk_size = chunk_size
         self.inducing = data.new_empty(0)
         self._n_steps = 0
+
+    @property
+    def data(self) -> Tensor:
+        """Centred data [N, D], filled and rotated."""
+        return self.responses.data
 
     # --- inducing points ------------------------------------------------------------------
 
@@ -96,7 +103,7 @@ class CollapsedObjective(ABC):
         self._n_steps += 1
         if due:
             self.draw(parameters)
-        return due
+        return self.responses.advance(parameters, self.noise_variance(parameters)) or due
 
     def draw(self, parameters: Parameters) -> None:
         """Take M rows of the latents, at random, as inducing points."""
@@ -113,20 +120,20 @@ class CollapsedObjective(ABC):
         """Bound alone: one pass."""
         gram = self._inducing_pairs(parameters).value
         bound = collapsed_bound(
-            self._with_jitter(gram, parameters),
-            self._statistics(parameters),
+            jittered(gram, parameters.positive("variance")),
+            self.statistics(parameters, self.data),
             1.0 / self.noise_variance(parameters),
         )
-        return bound.value - self._divergence(parameters)
+        return bound.value + self.responses.entropy - self._divergence(parameters)
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """Bound and gradient: two passes."""
         if self.inducing.numel() == 0:
             self.draw(parameters)
         inducing = self._inducing_pairs(parameters)
-        gram = self._with_jitter(inducing.value, parameters)
+        gram = jittered(inducing.value, parameters.positive("variance"))
         beta = 1.0 / self.noise_variance(parameters)
-        bound = collapsed_bound(gram, self._statistics(parameters), beta)
+        bound = collapsed_bound(gram, self.statistics(parameters, self.data), beta)
 
         length_scale, variance = (parameters.positive(k) for k in ("length_scale", "variance"))
         # σ moves K_mm, every K^(h), and ψ₀; κ all but the last
@@ -167,30 +174,33 @@ class CollapsedObjective(ABC):
             -bound.beta * beta**2 * parameters.positive("noise")
         )
         flat = [gradients["latents"], *(gradients[name] for name in parameters.free)]
-        return Evaluation(bound.value - divergence, torch.cat([g.reshape(-1) for g in flat]))
+        value = bound.value + self.responses.entropy - divergence
+        return Evaluation(value, torch.cat([g.reshape(-1) for g in flat]))
 
     # --- the two passes -------------------------------------------------------------------
 
-    def _statistics(self, parameters: Parameters) -> Statistics:
-        """First pass: sums over the rows."""
-        m = self.inducing.shape[0]
-        psi2 = self.data.new_zeros(m, m)
-        projection = self.data.new_zeros(m, self.data.shape[1])
+    def statistics(self, parameters: Parameters, data: Tensor) -> Statistics:
+        """First pass: sums over the rows, of data that may be those before their rotation."""
+        m, unseen = self.inducing.shape[0], self.responses.unseen
+        psi2 = data.new_zeros(m, m)
+        projection = data.new_zeros(m, data.shape[1])
+        spread = None if unseen is None else torch.zeros_like(psi2)
         for block in self._blocks():
             nodes, weights = self._nodes(parameters, block)
             for rows, chunk in self._chunks(block, nodes, len(weights)):
                 value = self._pairs(chunk, parameters).value  # [n·H, M], a row's nodes together
-                if len(weights) == 1:
-                    psi2.addmm_(value.mT, value)
-                    projection.addmm_(value.mT, self.data[rows])
-                else:
+                weighted, psi1 = value, value
+                if len(weights) > 1:
                     weighted = (value.view(-1, len(weights), m) * weights[:, None]).view(-1, m)
-                    psi2.addmm_(weighted.mT, value)
                     psi1 = weighted.view(-1, len(weights), m).sum(1)
-                    projection.addmm_(psi1.mT, self.data[rows])
+                psi2.addmm_(weighted.mT, value)
+                projection.addmm_(psi1.mT, data[rows])
+                if unseen is not None and spread is not None:
+                    spread.addmm_((psi1 * unseen[rows, None]).mT, psi1)
         variance = parameters.positive("variance")
+        psi0 = self.n_rows * variance
         return Statistics(
-            self.n_rows, self.n_columns, self.n_rows * variance, psi2, projection, self.squares
+            self.n_rows, self.n_columns, psi0, psi2, projection, self.responses.squares, spread
         )
 
     def _pull(
@@ -198,6 +208,10 @@ class CollapsedObjective(ABC):
     ) -> tuple[Tensor, Tensor]:
         """``∂F/∂K^(h)`` for a chunk [n·H, M], and ``Σ ∂F/∂K^(h) ∘ K^(h)``."""
         through_psi1 = self.data[rows] @ bound.weights.mT  # βYEᵀ, [n, M]
+        if bound.unseen is not None and self.responses.unseen is not None:
+            psi1 = pairs.value.view(-1, len(weights), pairs.value.shape[1])
+            psi1 = (psi1 * weights[:, None]).sum(1)
+            through_psi1 += self.responses.unseen[rows, None] * (psi1 @ bound.unseen)
         pull = pairs.value @ bound.psi2  # [n·H, M]
         if len(weights) == 1:
             pull.mul_(2.0).add_(through_psi1)
@@ -220,11 +234,6 @@ class CollapsedObjective(ABC):
         if self.inducing.numel() == 0:
             self.draw(parameters)
         return self._pairs(self.inducing, parameters)
-
-    def _with_jitter(self, gram: Tensor, parameters: Parameters) -> Tensor:
-        jittered = gram.clone()
-        jittered.diagonal().add_(JITTER[gram.dtype] * parameters.positive("variance"))
-        return jittered
 
     def _blocks(self) -> Iterator[slice]:
         """Rows whose nodes are placed together: arrays of size [rows, H, Q+1]."""
@@ -315,6 +324,7 @@ class BayesianObjective(CollapsedObjective):
         generator: torch.Generator,
         chunk_size: int | None = None,
         noise_floor: float = 0.0,
+        imputation: Imputation | None = None,
     ) -> None:
         super().__init__(
             data,
@@ -325,6 +335,7 @@ class BayesianObjective(CollapsedObjective):
             generator=generator,
             chunk_size=chunk_size,
             noise_floor=noise_floor,
+            imputation=imputation,
         )
         self.prior_scale = prior_scale
         self.kl = kl

@@ -7,6 +7,8 @@
 
 One Cholesky and one inverse from it an evaluation. Everything of size N×N is filled and read in
 tiles of the lower triangle, so that temporaries stay in the cache and three N×N arrays suffice.
+With missing entries (:mod:`hgplvm.objectives.responses`) YYᵀ gains diag(u), as if Y had the further
+columns diag(√u).
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from hgplvm import linalg
 from hgplvm.geometry import Manifold
 from hgplvm.kernels import Kernel, cusp_division
 from hgplvm.objectives.parameters import Evaluation, Parameters
+from hgplvm.objectives.responses import Imputation, Responses
 from hgplvm.objectives.tiles import tile_size, tiles
 
 __all__ = ["ExactObjective"]
@@ -37,25 +40,33 @@ class ExactObjective:
         Latent space and covariance.
     noise_floor : float
         The noise variance is ``noise_floor + exp(logs["noise"])``.
+    imputation : Imputation, optional
+        What stands for missing entries.
     """
 
     def __init__(
-        self, data: Tensor, manifold: Manifold, kernel: Kernel, *, noise_floor: float = 0.0
+        self,
+        data: Tensor,
+        manifold: Manifold,
+        kernel: Kernel,
+        *,
+        noise_floor: float = 0.0,
+        imputation: Imputation | None = None,
     ) -> None:
         self.manifold = manifold
         self.kernel = kernel
         self.noise_floor = noise_floor
+        self.responses = Responses(data, imputation)
         self.n_rows, self.n_columns = data.shape
-        self.n_entries = self.n_rows * self.n_columns
-        self.data = rotated_to_rank(data)
+        self.n_entries = self.responses.n_entries
         self._memory = data.new_empty(0)  # K: fresh pages at every evaluation would cost more
         self.tile = tile_size(data.device)
 
     stochastic = False
 
-    def advance(self, parameters: Parameters) -> bool:  # noqa: ARG002
-        """Nothing is drawn."""
-        return False
+    def advance(self, parameters: Parameters) -> bool:
+        """Impute anew where it is time; nothing is drawn."""
+        return self.responses.advance(parameters, self.noise_variance(parameters))
 
     def noise_variance(self, parameters: Parameters) -> float:
         """``β⁻¹``."""
@@ -64,18 +75,25 @@ class ExactObjective:
     def value(self, parameters: Parameters) -> float:
         """F alone: one Cholesky."""
         factor = linalg.cholesky(self._gram(parameters), shift=self.noise_variance(parameters))
-        alpha = linalg.solve_cholesky(factor, self.data)
-        return self._log_likelihood(factor, (alpha * self.data).sum())
+        data, unseen = self.responses.data, self.responses.unseen
+        quadratic = (linalg.solve_cholesky(factor, data) * data).sum()
+        if unseen is not None:
+            quadratic += (linalg.inverse_from_cholesky(factor).diagonal() * unseen).sum()
+        return self._log_likelihood(factor, quadratic)
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """F and its gradient with respect to latents and free parameters."""
         gram = self._gram(parameters)
         noise = self.noise_variance(parameters)
         factor = linalg.cholesky(gram, shift=noise)
-        alpha = linalg.solve_cholesky(factor, self.data)  # [N, D]
-        quadratic = (alpha * self.data).sum()  # tr αᵀY
-        value = self._log_likelihood(factor, quadratic)
+        data, unseen = self.responses.data, self.responses.unseen
+        alpha = linalg.solve_cholesky(factor, data)  # [N, D]
+        quadratic = (alpha * data).sum()  # tr αᵀY
         inverse = linalg.inverse_from_cholesky(factor)
+        if unseen is not None:  # C⁻¹ diag(√u): more columns of α
+            quadratic += (inverse.diagonal() * unseen).sum()
+            alpha = torch.cat([alpha, inverse * unseen.sqrt()], dim=1)
+        value = self._log_likelihood(factor, quadratic)
         del factor
 
         # ∂F/∂β⁻¹ = tr G
@@ -83,7 +101,7 @@ class ExactObjective:
         latents, log_length_scale = self._through_distances(parameters, gram, alpha, inverse)
         gradients = {
             # Σ G∘K = Σ G∘C - β⁻¹ tr G, and Σ G∘C = ½ (tr αᵀY - ND)
-            "variance": 0.5 * (quadratic - self.n_entries) - noise * trace,
+            "variance": 0.5 * (quadratic - self.n_rows * self.n_columns) - noise * trace,
             "noise": parameters.positive("noise") * trace,
             "length_scale": log_length_scale,
         }
@@ -92,8 +110,9 @@ class ExactObjective:
 
     def _log_likelihood(self, factor: Tensor, quadratic: Tensor) -> float:
         log_det = linalg.log_det_from_cholesky(factor)
-        constant = self.n_entries * math.log(2.0 * math.pi)
-        return -0.5 * (constant + self.n_columns * log_det.item() + quadratic.item())
+        constant = self.n_rows * self.n_columns * math.log(2.0 * math.pi)
+        value = -0.5 * (constant + self.n_columns * log_det.item() + quadratic.item())
+        return value + self.responses.entropy
 
     def _gram(self, parameters: Parameters) -> Tensor:
         """Lower triangle of K."""
@@ -138,11 +157,3 @@ class ExactObjective:
                 x[columns], x[rows], directions.mT, squared.mT
             )
         return gradient, log_length_scale
-
-
-def rotated_to_rank(data: Tensor) -> Tensor:
-    """Return R [N, min(N, D)] with ``RRᵀ = YYᵀ``: ``Yᵀ = Q Rᵀ`` for D > N, else Y itself."""
-    n_rows, n_columns = data.shape
-    if n_columns <= n_rows:
-        return data
-    return torch.linalg.qr(data.mT, mode="r").R.mT.contiguous()

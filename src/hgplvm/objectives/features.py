@@ -17,10 +17,25 @@ from hgplvm.geometry import Manifold
 from hgplvm.kernels import Kernel, gram, gram_gradient
 from hgplvm.objectives.parameters import Parameters
 
-__all__ = ["JITTER", "InducingFeatures"]
+__all__ = ["InducingFeatures", "jittered", "jittered_gram"]
 
 # on the diagonal of K_mm, as a share of σ: coincident inducing points must not break it
 JITTER = {torch.float64: 1e-10, torch.float32: 1e-5}
+
+
+def jittered(gram: Tensor, variance: float) -> Tensor:
+    """Return K_mm with its jitter: a copy."""
+    result = gram.clone()
+    result.diagonal().add_(JITTER[gram.dtype] * variance)
+    return result
+
+
+def jittered_gram(
+    kernel: Kernel, manifold: Manifold, inducing: Tensor, *, variance: float, length_scale: float
+) -> Tensor:
+    """Evaluate ``K_mm``, jitter included."""
+    scales = {"variance": variance, "length_scale": length_scale}
+    return jittered(gram(kernel, manifold, inducing, inducing, **scales), variance)
 
 
 class InducingFeatures:
@@ -56,10 +71,8 @@ class InducingFeatures:
         self._scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
         self.values = self._latents.new_zeros(self._latents.shape[0], inducing.shape[0])
         if inducing.shape[0]:
-            jitter = JITTER[inducing.dtype] * self._scales["variance"]
             eye = torch.eye(inducing.shape[0], dtype=inducing.dtype, device=inducing.device)
-            self._gram = self._covariance(inducing) + jitter * eye
-            factor = linalg.cholesky(self._gram)
+            factor = linalg.cholesky(jittered_gram(kernel, manifold, inducing, **self._scales))
             self._whitener = torch.linalg.solve_triangular(factor, eye, upper=False)  # L⁻¹
             for rows in self._chunks():
                 self.values[rows] = self._covariance(self._latents[rows]) @ self._whitener.mT

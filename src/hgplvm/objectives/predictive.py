@@ -1,33 +1,174 @@
 """The Gaussian process after a fit: what it predicts at a point, and where a new row belongs.
 
-With ``C = K + β⁻¹I`` over the training rows, at a point x with ``k = k(x, X)``::
+Every model predicts in the same form. With ``c = k(x, points)``, coefficients ``a = cT`` of some
+basis rows R, and a matrix W::
 
-    m(x) = k C⁻¹Y,    v(x) = σ + β⁻¹ - k C⁻¹kᵀ
+    m(x) = aR,    v(x) = σ + β⁻¹ - c W cᵀ
 
-and the latent of a new row y maximises ``-½ D log 2πv - ‖y - m‖²/(2v)`` over its observed entries.
+==================  ==============================  =====================  =======================
+model               points                          coefficients           basis rows
+==================  ==============================  =====================  =======================
+exact               training latents                ``c C⁻¹``              Y
+sparse, Bayesian    inducing points, K_mm = LLᵀ     ``c L⁻ᵀ``              ``LᵀE``, E = βA⁻¹Ψ₁Y
+nearest neighbours  the nearest training latents    ``b``, ``t`` of that   their rows of Y, and the
+                    of each x, and inducing points  model's formulas       smooth part's mean
+==================  ==============================  =====================  =======================
+
+The latent of a new row y maximises ``-½ D log 2πv - ‖y - m‖²/(2v)`` over its observed entries, plus
+the log density of a prior around the origin.
 """
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from hgplvm import linalg
 from hgplvm.geometry import Manifold
+from hgplvm.geometry.neighbors import nearest_to
 from hgplvm.kernels import Kernel, gram, gram_gradient
+from hgplvm.objectives.bound import Statistics
+from hgplvm.objectives.features import jittered_gram
 from hgplvm.objectives.parameters import Evaluation, Parameters
 
-__all__ = ["PlacementObjective", "Posterior"]
+__all__ = [
+    "Landmarks",
+    "NeighborPosterior",
+    "PlacementObjective",
+    "Posterior",
+    "Predictor",
+    "RowEvaluation",
+    "collapsed_posterior",
+    "exact_posterior",
+    "log_prior",
+]
 
 # training latents that a row is placed amid, and numbers that are worked on at a time for it
 LIKELIEST = 10
 PLACED_ENTRIES = 2**21
 
 
+class Predictor(Protocol):
+    """A model after its fit."""
+
+    manifold: Manifold
+
+    @property
+    def row_entries(self) -> int:
+        """Numbers that a row takes while it is placed."""
+
+    def near(self, x: Tensor, /) -> Posterior:
+        """Return the posterior that holds around each x [n, ·]."""
+
+
+@dataclass(frozen=True)
 class Posterior:
-    """Predictions of the exact model, given latents, data and positive parameters.
+    """Predictions of one form for all models; see the module's table.
+
+    Attributes
+    ----------
+    variance, length_scale, noise : float
+        σ, κ and β⁻¹.
+    points : Tensor [m, Q+1] or [n, m, Q+1]
+        What covariances are taken with; in the second form each x has its own, and so have the
+        other arrays a leading axis.
+    coefficients : Tensor [m, r]
+        T.
+    basis : Tensor [r, D]
+        R.
+    inverse : Tensor [m, m]
+        W.
+    """
+
+    manifold: Manifold
+    kernel: Kernel
+    variance: float
+    length_scale: float
+    noise: float
+    points: Tensor
+    coefficients: Tensor
+    basis: Tensor
+    inverse: Tensor
+
+    @property
+    def local(self) -> bool:
+        """Whether each x has points of its own."""
+        return self.points.ndim == 3
+
+    @property
+    def row_entries(self) -> int:
+        """Numbers that a row takes while it is placed."""
+        return 4 * self.points.shape[-2] + 2 * self.basis.shape[-1]
+
+    def near(self, x: Tensor) -> Posterior:  # noqa: ARG002
+        """Return the posterior itself: it holds everywhere."""
+        return self
+
+    def covariance(self, x: Tensor) -> Tensor:
+        """``c = k(x, points)``: [n, m]."""
+        scales = {"variance": self.variance, "length_scale": self.length_scale}
+        if not self.local:
+            return gram(self.kernel, self.manifold, x, self.points, **scales)
+        return gram(self.kernel, self.manifold, x.unsqueeze(1), self.points, **scales).squeeze(1)
+
+    def covariance_gradient(self, x: Tensor, by_covariance: Tensor) -> Tensor:
+        """Gradient in the frames at x [n, Q] from ``∂F/∂c`` [n, m]."""
+        if self.local:
+            x, by_covariance = x.unsqueeze(1), by_covariance.unsqueeze(1)
+        gradient, *_ = gram_gradient(
+            self.kernel,
+            self.manifold,
+            x,
+            self.points,
+            by_covariance,
+            variance=self.variance,
+            length_scale=self.length_scale,
+        )
+        return gradient.squeeze(1) if self.local else gradient
+
+    def reading(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Coefficients a [n, r], ``cW`` [n, m] and the variance v [n], its noise included."""
+        weights = rows_times(c, self.inverse)
+        same = self.coefficients is self.inverse
+        a = weights if same else rows_times(c, self.coefficients)
+        total = self.variance + self.noise
+        # never below the noise, whatever rounding says
+        spread = (total - (c * weights).sum(1)).clamp_min(max(self.noise, 1e-12 * total))
+        return a, weights, spread
+
+    def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean [n, D] and variance [n] of a new row at each x, its noise included."""
+        a, _, variance = self.reading(self.covariance(x))
+        return rows_times(a, self.basis), variance
+
+    def log_density(self, rows: Tensor, x: Tensor, observed: Tensor) -> Tensor:
+        """Log density of the observed entries of each row at its own x: [n]."""
+        mean, variance = self.predict(x)
+        misfit = ((rows - mean) * observed).square().sum(1)
+        return log_normal(observed.sum(1), misfit, variance)
+
+
+def rows_times(c: Tensor, matrix: Tensor) -> Tensor:
+    """Multiply rows [n, m] by one matrix [m, r], or each by its own [n, m, r]."""
+    return c @ matrix if matrix.ndim == 2 else (c.unsqueeze(1) @ matrix).squeeze(1)
+
+
+def log_normal(count: Tensor, misfit: Tensor, variance: Tensor) -> Tensor:
+    """Log density of `count` entries with this sum of squared residuals and one variance."""
+    return -0.5 * (count * torch.log(2.0 * math.pi * variance) + misfit / variance)
+
+
+# --- the models -----------------------------------------------------------------------------
+
+
+def exact_posterior(
+    data: Tensor, parameters: Parameters, manifold: Manifold, kernel: Kernel, *, noise: float
+) -> Posterior:
+    """Predictions of the exact model: ``m = k C⁻¹Y``, ``v = σ + β⁻¹ - k C⁻¹kᵀ``.
 
     Parameters
     ----------
@@ -38,84 +179,207 @@ class Posterior:
     noise : float
         β⁻¹.
     """
+    scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
+    x = parameters.latents
+    covariance = gram(kernel, manifold, x, x, **scales)
+    inverse = linalg.inverse_from_cholesky(linalg.cholesky(covariance, shift=noise))  # C⁻¹
+    return Posterior(
+        manifold, kernel, noise=noise, points=x, coefficients=inverse, basis=data, inverse=inverse,
+        **scales,
+    )  # fmt: skip
 
-    def __init__(
-        self,
-        data: Tensor,
-        parameters: Parameters,
-        manifold: Manifold,
-        kernel: Kernel,
-        *,
-        noise: float,
-    ) -> None:
-        self.manifold = manifold
-        self.kernel = kernel
-        self.latents = parameters.latents
-        self.variance = parameters.positive("variance")
-        self.length_scale = parameters.positive("length_scale")
-        self.noise = noise
-        factor = linalg.cholesky(self.covariance(self.latents), shift=noise)
-        self.alpha = linalg.solve_cholesky(factor, data)  # C⁻¹Y [N, D]
-        self.inverse = linalg.inverse_from_cholesky(factor)  # C⁻¹ [N, N]
 
-    def covariance(self, x: Tensor) -> Tensor:
-        """``k(x, X)``: [n, N]."""
-        return gram(
-            self.kernel,
+def collapsed_posterior(
+    inducing: Tensor,
+    statistics: Statistics,
+    parameters: Parameters,
+    manifold: Manifold,
+    kernel: Kernel,
+    *,
+    noise: float,
+) -> Posterior:
+    """Predictions of the sparse and the Bayesian model (MATHS: ``m = k_z E``).
+
+    With ``K_mm = LLᵀ`` and ``S = (I + βL⁻¹Ψ₂L⁻ᵀ)⁻¹``: ``LᵀE = βS L⁻¹P`` and
+    ``K_mm⁻¹ - A⁻¹ = L⁻ᵀ(I - S)L⁻¹``.
+    """
+    scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
+    gram_matrix = jittered_gram(kernel, manifold, inducing, **scales)
+    eye = torch.eye(len(inducing), dtype=inducing.dtype, device=inducing.device)
+    whitener = torch.linalg.solve_triangular(linalg.cholesky(gram_matrix), eye, upper=False)  # L⁻¹
+    white = whitener @ statistics.psi2 @ whitener.mT / noise
+    inner = linalg.inverse_from_cholesky(linalg.cholesky(white, shift=1.0))  # S
+    return Posterior(
+        manifold,
+        kernel,
+        noise=noise,
+        points=inducing,
+        coefficients=whitener.mT.contiguous(),
+        basis=inner @ (whitener @ statistics.projection) / noise,
+        inverse=whitener.mT @ (eye - inner) @ whitener,
+        **scales,
+    )
+
+
+@dataclass(frozen=True)
+class NeighborPosterior:
+    """Predictions of the nearest-neighbour model: each x sees its k nearest training rows.
+
+    With the features ``φ = L⁻¹k_m`` of M inducing points (perhaps none), ``C`` the neighbours'
+    covariance without what these explain, and weights of the features of mean E and covariance
+    S⁻¹ (:mod:`hgplvm.objectives.vecchia`)::
+
+        b = (k_n - φΦ_nᵀ) C⁻¹,   t = φ - bΦ_n
+        m = bY_n + tE,           v = σ + β⁻¹ - φφᵀ - (k_n - φΦ_nᵀ)bᵀ + t S⁻¹ tᵀ
+
+    all of which is linear, or quadratic, in ``c = (k_n, k_m)``.
+
+    Attributes
+    ----------
+    data : Tensor [N, D]
+        Centred data of the training rows.
+    latents : Tensor [N, Q+1]
+        Their latents.
+    inducing : Tensor [M, Q+1]
+        Inducing points.
+    smooth_mean, smooth_covariance : Tensor [M, D], [M, M]
+        E and S⁻¹.
+    """
+
+    manifold: Manifold
+    kernel: Kernel
+    variance: float
+    length_scale: float
+    noise: float
+    n_neighbors: int
+    data: Tensor
+    latents: Tensor
+    inducing: Tensor
+    smooth_mean: Tensor
+    smooth_covariance: Tensor
+
+    @property
+    def row_entries(self) -> int:
+        """Numbers that a row takes while it is placed."""
+        width = self.n_neighbors + len(self.inducing)
+        return width * (4 * width + 2 * self.data.shape[1])
+
+    def near(self, x: Tensor) -> Posterior:
+        """Posterior around each x, from its nearest training rows."""
+        return self.of(nearest_to(self.manifold, x, self.latents, self.n_neighbors))
+
+    def of(self, neighbors: Tensor) -> Posterior:
+        """Posterior from given training rows [n, k]."""
+        scales = {"variance": self.variance, "length_scale": self.length_scale}
+        n, k = neighbors.shape
+        m, d = len(self.inducing), self.data.shape[1]
+        near = self.latents[neighbors]  # [n, k, Q+1]
+        covariance = gram(self.kernel, self.manifold, near, near, **scales)
+        eye = torch.eye(k + m, dtype=near.dtype, device=near.device)
+        white, features = eye[k:, k:], near.new_zeros(n, k, m)
+        if m:
+            inner = jittered_gram(self.kernel, self.manifold, self.inducing, **scales)
+            white = torch.linalg.solve_triangular(linalg.cholesky(inner), white, upper=False)
+            cross = gram(self.kernel, self.manifold, near, self.inducing, **scales)
+            features = cross @ white.mT  # Φ_n
+            covariance = covariance - features @ features.mT
+        factor = linalg.cholesky(covariance, shift=self.noise)
+        # k_n - φΦ_nᵀ = c Z, with Z = (I; -L⁻ᵀΦ_nᵀ)
+        left = torch.cat([eye[:k, :k].expand(n, k, k), -white.mT @ features.mT], dim=1)
+        to_b = torch.cholesky_solve(left.mT, factor).mT  # b = cB
+        whole = torch.cat([near.new_zeros(k, m), white.mT])  # φ = c (0; L⁻ᵀ)
+        to_t = whole - to_b @ features
+        inverse = left @ to_b.mT + whole @ whole.mT - to_t @ self.smooth_covariance @ to_t.mT
+        rows = self.data[neighbors]
+        return Posterior(
             self.manifold,
-            x,
-            self.latents,
-            variance=self.variance,
-            length_scale=self.length_scale,
+            self.kernel,
+            noise=self.noise,
+            points=torch.cat([near, self.inducing.expand(n, m, near.shape[2])], dim=1),
+            coefficients=torch.cat([to_b, to_t], dim=2),
+            basis=torch.cat([rows, self.smooth_mean.expand(n, m, d)], dim=1),
+            inverse=inverse,
+            **scales,
         )
 
-    def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean [n, D] and variance [n] of a new row at each x, its noise included."""
-        cross = self.covariance(x)
-        return cross @ self.alpha, self._variance(cross, cross @ self.inverse)
 
-    def _variance(self, cross: Tensor, weights: Tensor) -> Tensor:
-        total = self.variance + self.noise
-        # never below the noise, whatever rounding says
-        return (total - (cross * weights).sum(1)).clamp_min(max(self.noise, 1e-12 * total))
+# --- where a new row belongs ----------------------------------------------------------------
 
-    def log_density(self, rows: Tensor, x: Tensor, observed: Tensor) -> Tensor:
-        """Log density of the observed entries of each row at its own x: [n]."""
-        mean, variance = self.predict(x)
-        misfit = ((rows - mean) * observed).square().sum(1)
-        return _log_normal(observed.sum(1), misfit, variance)
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Points with what the model predicts there: where new rows may begin.
+
+    Attributes
+    ----------
+    latents : Tensor [C, Q+1]
+        The points, some or all of the training latents.
+    mean, variance : Tensor [C, D], [C]
+        Predictions there.
+    """
+
+    manifold: Manifold
+    latents: Tensor
+    mean: Tensor
+    variance: Tensor
+
+    @classmethod
+    def of(cls, predictor: Predictor, latents: Tensor) -> Landmarks:
+        """Predict at the latents, in chunks."""
+        size = max(1, PLACED_ENTRIES // predictor.row_entries)
+        parts = [predictor.near(x).predict(x) for x in torch.split(latents, size)]
+        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+        return cls(predictor.manifold, latents, mean, variance)
+
+    def log_density(self, rows: Tensor, observed: Tensor) -> Tensor:
+        """Log density of each row's observed entries at each landmark: [n, C]."""
+        seen = rows * observed
+        misfit = seen.square().sum(1)[:, None] + observed @ self.mean.square().mT
+        misfit = misfit.addmm_(seen, self.mean.mT, alpha=-2.0).clamp_min_(0.0)
+        return log_normal(observed.sum(1)[:, None], misfit, self.variance)
 
     def nearest(self, rows: Tensor, observed: Tensor) -> Tensor:
-        """Training latent at which each row is the most likely: a start for its own."""
-        mean, variance = self.predict(self.latents)
-        misfit = (rows * observed).square().sum(1)[:, None] + observed @ mean.square().mT
-        misfit -= 2.0 * (rows * observed) @ mean.mT
-        density = _log_normal(observed.sum(1)[:, None], misfit, variance[None, :])
-        return self.latents[density.argmax(1)]
+        """Landmark at which each row is the most likely."""
+        return self.latents[self.log_density(rows, observed).argmax(1)]
 
     def among(self, rows: Tensor) -> Tensor:
-        """Place rows [n, D] amid the training latents at which they are the most likely.
-
-        A mean of the likeliest few with their densities as weights: the posterior mean if rows
-        could stand at training latents alone. Where one of them takes it all, the weights are
-        evened out until the third has a say, so that no two rows coincide for want of others; and
-        those that lie apart from the likeliest, on another branch perhaps, have none. In chunks.
-        """
-        mean, variance = self.predict(self.latents)
-        squares, log_variance = mean.square().sum(1), torch.log(variance)
-        size = max(1, PLACED_ENTRIES // len(mean))
+        """Place complete rows [n, D] amid the landmarks at which they are the most likely."""
         placed = []
-        for part in torch.split(rows, size):
-            misfit = part.square().sum(1)[:, None] + squares - 2.0 * part @ mean.mT
-            density = -0.5 * (rows.shape[1] * log_variance + misfit / variance)
-            best, which = density.topk(min(LIKELIEST, len(mean)), dim=1)
-            gaps = best[:, :1] - best  # rising from 0
-            weights = torch.exp(-gaps / gaps[:, min(2, gaps.shape[1] - 1), None].clamp_min(1.0))
-            points = self.latents[which]  # [n, few, Q+1]
-            apart = self.manifold.distance(points, points[:, :1])
-            weights *= torch.exp(-apart / apart.median(1, keepdim=True).values.clamp_min(1e-12))
-            placed.append(self.manifold.weighted_mean(points, weights))
+        for part in torch.split(rows, max(1, PLACED_ENTRIES // len(self.latents))):
+            density = self.log_density(part, torch.ones_like(part))
+            placed.append(self._amid(density)[0])
         return torch.cat(placed)
+
+    def starts(self, rows: Tensor, observed: Tensor) -> Tensor:
+        """Where to begin with each row: amid the likeliest landmarks, and at each of these.
+
+        [n, S, Q+1].
+        """
+        middle, points = self._amid(self.log_density(rows, observed))
+        return torch.cat([middle.unsqueeze(1), points], dim=1)
+
+    def _amid(self, density: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean of the likeliest few landmarks with their densities as weights; and the few.
+
+        It is the posterior mean if rows could stand at landmarks alone. Where one of them takes it
+        all, the weights are evened out until the third has a say, so that no two rows coincide for
+        want of others; and those that lie apart from the likeliest, on another branch perhaps,
+        have none.
+        """
+        best, which = density.topk(min(LIKELIEST, len(self.latents)), dim=1)
+        gaps = best[:, :1] - best  # rising from 0
+        weights = torch.exp(-gaps / gaps[:, min(2, gaps.shape[1] - 1), None].clamp_min(1.0))
+        points = self.latents[which]  # [n, few, Q+1]
+        apart = self.manifold.distance(points, points[:, :1])
+        weights *= torch.exp(-apart / apart.median(1, keepdim=True).values.clamp_min(1e-12))
+        return self.manifold.weighted_mean(points, weights), points
+
+
+@dataclass(frozen=True)
+class RowEvaluation(Evaluation):
+    """An evaluation that tells the rows apart: `density` [n] sums to `value`."""
+
+    density: Tensor
 
 
 class PlacementObjective:
@@ -127,16 +391,27 @@ class PlacementObjective:
         Centred data of the new rows; what is not observed may be any number.
     observed : Tensor [n, D]
         1 for entries that count, 0 for the others.
+    prior_scale : float, optional
+        Scale τ of a wrapped normal prior at the origin; without it there is none.
     """
 
     stochastic = False
 
-    def __init__(self, posterior: Posterior, rows: Tensor, observed: Tensor) -> None:
+    def __init__(
+        self,
+        posterior: Posterior,
+        rows: Tensor,
+        observed: Tensor,
+        *,
+        prior_scale: float | None = None,
+    ) -> None:
         self.posterior = posterior
         self.manifold = posterior.manifold
-        self.rows = rows * observed
-        self.observed = observed
+        self.prior_scale = prior_scale
         self.n_entries = rows.numel()
+        self._count = observed.sum(1)
+        kind = _ProductMisfit if posterior.local else _DirectMisfit
+        self._misfit = kind(rows * observed, observed, posterior.basis)
 
     def advance(self, parameters: Parameters) -> bool:  # noqa: ARG002
         """Nothing is drawn."""
@@ -144,37 +419,95 @@ class PlacementObjective:
 
     def value(self, parameters: Parameters) -> float:
         """Sum of the rows' log densities."""
-        density = self.posterior.log_density(self.rows, parameters.latents, self.observed)
-        return density.sum().item()
+        return self.density(parameters.latents).sum().item()
 
-    def evaluate(self, parameters: Parameters) -> Evaluation:
-        """Sum of the log densities L, and its gradient through ``∂L/∂k``.
+    def density(self, x: Tensor) -> Tensor:
+        """Log density of each row at its own x, the prior included: [n]."""
+        a, _, variance = self.posterior.reading(self.posterior.covariance(x))
+        density = log_normal(self._count, self._misfit(a)[0], variance)
+        return density if self.prior_scale is None else density + self._log_prior(x)
 
-        ``∂L/∂m = (y - m)/v``, ``∂L/∂v = (‖y - m‖²/v - D)/(2v)`` and
-        ``∂L/∂k = ∂L/∂m (C⁻¹Y)ᵀ - 2 ∂L/∂v k C⁻¹``.
+    def evaluate(self, parameters: Parameters) -> RowEvaluation:
+        """Sum of the log densities L, and its gradient through ``∂L/∂c``.
+
+        With ``e = ‖y - m‖²``: ``∂L/∂a = -(∂e/∂a)/(2v)``, ``∂L/∂v = (e/v - D)/(2v)`` and
+        ``∂L/∂c = ∂L/∂a Tᵀ - 2 ∂L/∂v cW``.
         """
         posterior, x = self.posterior, parameters.latents
-        cross = posterior.covariance(x)
-        weights = cross @ posterior.inverse
-        variance = posterior._variance(cross, weights)
-        residual = self.rows - (cross @ posterior.alpha) * self.observed
-        misfit, count = residual.square().sum(1), self.observed.sum(1)
-        value = _log_normal(count, misfit, variance).sum().item()
-        by_variance = 0.5 * (misfit / variance - count) / variance
-        by_cross = (residual / variance[:, None]) @ posterior.alpha.mT
-        by_cross -= 2.0 * by_variance[:, None] * weights
-        gradient, *_ = gram_gradient(
-            posterior.kernel,
-            self.manifold,
-            x,
-            posterior.latents,
-            by_cross,
-            variance=posterior.variance,
-            length_scale=posterior.length_scale,
-        )
-        return Evaluation(value, gradient.reshape(-1))
+        c = posterior.covariance(x)
+        a, weights, variance = posterior.reading(c)
+        misfit, by_a = self._misfit(a)
+        density = log_normal(self._count, misfit, variance)
+        by_variance = 0.5 * (misfit / variance - self._count) / variance
+        by_c = rows_times(by_a.mul_(-0.5 / variance[:, None]), posterior.coefficients.mT)
+        by_c -= 2.0 * by_variance[:, None] * weights
+        gradient = posterior.covariance_gradient(x, by_c)
+        if self.prior_scale is not None:
+            density = density + self._log_prior(x)
+            gradient = gradient - prior_slope(self.manifold, x, self.prior_scale)
+        return RowEvaluation(density.sum().item(), gradient.reshape(-1), density)
+
+    def _log_prior(self, x: Tensor) -> Tensor:
+        return log_prior(self.manifold, x, float(self.prior_scale or 0.0))
 
 
-def _log_normal(count: Tensor, misfit: Tensor, variance: Tensor) -> Tensor:
-    """Log density of `count` entries with this sum of squared residuals and one variance."""
-    return -0.5 * (count * torch.log(2.0 * math.pi * variance) + misfit / variance)
+class _DirectMisfit:
+    """``e = ‖(y - aR)∘o‖²`` and ``∂e/∂a`` for coefficients a [n, r] of one basis R [r, D].
+
+    Of complete rows, only the part in the span of R moves: it has r coordinates.
+    """
+
+    def __init__(self, seen: Tensor, observed: Tensor, basis: Tensor) -> None:
+        self._beyond: Tensor | float = 0.0
+        self._observed: Tensor | None = observed
+        if bool(observed.all()):
+            self._observed = None
+            if basis.shape[1] > basis.shape[0]:
+                axes, inside = torch.linalg.qr(basis.mT)  # Rᵀ = Q S
+                whole = seen.square().sum(1)
+                seen, basis = seen @ axes, inside.mT
+                self._beyond = (whole - seen.square().sum(1)).clamp_min(0.0)
+        self._seen, self._basis = seen, basis
+
+    def __call__(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        residual = torch.addmm(self._seen, a, self._basis, alpha=-1.0)
+        if self._observed is not None:
+            residual *= self._observed
+        misfit = residual.square().sum(1) + self._beyond
+        return misfit, -2.0 * residual @ self._basis.mT
+
+
+class _ProductMisfit:
+    """The same where each row has a basis of its own [n, r, D], by products of its rows.
+
+    They take r² numbers a row in place of rD, and coefficients are of the order of 1, so that
+    little cancels.
+    """
+
+    def __init__(self, seen: Tensor, observed: Tensor, basis: Tensor) -> None:
+        visible = basis * observed.unsqueeze(1)
+        self._products = visible @ visible.mT  # [n, r, r]
+        self._cross = (visible @ seen.unsqueeze(2)).squeeze(2)  # [n, r]
+        self._squares = seen.square().sum(1)
+
+    def __call__(self, a: Tensor) -> tuple[Tensor, Tensor]:
+        through = rows_times(a, self._products)
+        misfit = self._squares + (a * (through - 2.0 * self._cross)).sum(1)
+        return misfit.clamp_min(0.0), 2.0 * (through - self._cross)
+
+
+def log_prior(manifold: Manifold, x: Tensor, scale: float) -> Tensor:
+    """Log density of the wrapped normal at the origin with scale τ: [n].
+
+    ``-r²/2τ² - (Q-1) log(sinh r/r) - Q/2 log 2πτ²`` with ``r = d(o, x)``.
+    """
+    square, q = manifold.squared_radius(x), manifold.to_tangent(x).shape[-1]
+    constant = 0.5 * q * math.log(2.0 * math.pi * scale**2)
+    return -square / (2.0 * scale**2) - (q - 1) * manifold.log_stretch(square) - constant
+
+
+def prior_slope(manifold: Manifold, x: Tensor, scale: float) -> Tensor:
+    """Gradient of the *negative* log prior, in the frames at x: it points out along the ray."""
+    tangent = manifold.to_tangent(x)
+    slope = manifold.log_stretch_slope(manifold.squared_radius(x)).unsqueeze(-1)
+    return (1.0 / scale**2 + (tangent.shape[-1] - 1) * slope) * tangent

@@ -27,7 +27,7 @@ from hgplvm.kernels import gram
 from hgplvm.objectives.parameters import Parameters
 from hgplvm.objectives.vecchia import VecchiaObjective
 
-__all__ = ["row_deviations", "row_log_density"]
+__all__ = ["peak", "row_deviations", "row_log_density"]
 
 # deviations to try, as shares of the prior's scale
 GRID = torch.logspace(-4.0, 0.0, 18, dtype=torch.float64)
@@ -62,7 +62,7 @@ def row_deviations(
         nodes = manifold.placed(x[rows, None], steps)  # [n, G·2Q, Q+1]
         density = row_log_density(objective, parameters, rows, neighbors[rows], nodes)
         both = density.view(len(rows), len(scales), 2, q).sum(2) / (2 * q)  # [n, G, Q]
-        found.append(_peak(both + entropy[:, None], scales))
+        found.append(peak(both + entropy[:, None], scales))
     return torch.cat(found)
 
 
@@ -88,10 +88,12 @@ def row_log_density(
     data = objective.data[torch.cat([neighbors, rows[:, None]], dim=1)]  # [n, k+1, D]
     v = torch.cat([-b, torch.ones_like(b[:, :, :1])], dim=2)  # y - Y_nᵀ b = Y_gᵀ v
     misfit = ((v @ (data @ data.mT)) * v).sum(2).clamp_min(0.0)
+    if objective.responses.unseen is not None:  # what is missing of the row itself
+        misfit += objective.responses.unseen[rows, None]
     return -0.5 * (objective.n_columns * torch.log(2.0 * math.pi * spread) + misfit / spread)
 
 
-def _peak(values: Tensor, scales: Tensor) -> Tensor:
+def peak(values: Tensor, scales: Tensor) -> Tensor:
     """Where values [n, G, Q] on a geometric grid of scales peak: [n, Q]."""
     best = values.argmax(1).clamp(1, len(scales) - 2)  # [n, Q]
     left, middle, right = (

@@ -26,7 +26,8 @@ For M = 0 this is the sum above. The gradient, with ``ρ = r - Eᵀt`` and ``q =
 Groups are independent: they are worked on in chunks, in batched k×k algebra. The data enter
 through ``s = Y_g r`` alone (``‖r‖² = v·s``), for which the products of a group's rows with each
 other can be kept until neighbours are drawn anew: a step then costs the same for any number of
-columns.
+columns. Where entries are missing, YYᵀ gains diag(u) (:mod:`hgplvm.objectives.responses`): s gains
+``u_a v_a``, and with ``V = Σ_i v_a t_iᵀ/f_i`` row by row, ``P = VᵀY``, so does PPᵀ ``Vᵀdiag(u)V``.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ from hgplvm import linalg
 from hgplvm.geometry import Manifold
 from hgplvm.geometry.neighbors import max_min_order, nearest_earlier
 from hgplvm.kernels import Kernel, cusp_division
-from hgplvm.objectives.exact import rotated_to_rank
 from hgplvm.objectives.features import InducingFeatures
 from hgplvm.objectives.parameters import Evaluation, Parameters
+from hgplvm.objectives.responses import Imputation, Responses
 
 __all__ = ["VecchiaObjective"]
 
@@ -75,31 +76,31 @@ class _Groups:
     t: Tensor  # [n, M]
 
 
-class _Responses:
+class _GroupData:
     """The data as the groups see them.
 
     Products of a group's rows with each other are kept where they are fewer than the data.
     """
 
-    def __init__(self, data: Tensor) -> None:
-        self.data = data
+    def __init__(self, responses: Responses) -> None:
+        self._responses = responses
         self._products: Tensor | None = None
 
     @property
     def n_gathered(self) -> int:
         """Columns of the rows that :meth:`residuals` gathers."""
-        return self.data.shape[1] if self._products is None else 0
+        return self._responses.data.shape[1] if self._products is None else 0
 
     def draw(self, groups: Tensor, chunk_size: int) -> None:
         """Take note of the groups [N, k+1]."""
         self._products = None
-        width = groups.shape[1]
+        data, width = self._responses.data, groups.shape[1]
         # in single precision ‖r‖² from products would cancel to less than nothing
-        if width**2 > self.data.shape[1] or self.data.dtype != torch.float64:
+        if width**2 > data.shape[1] or data.dtype != torch.float64:
             return
-        products = self.data.new_empty(len(groups), width, width)
+        products = data.new_empty(len(groups), width, width)
         for start in range(0, len(groups), chunk_size):
-            rows = self._gathered(groups[start : start + chunk_size])
+            rows = _gathered(data, groups[start : start + chunk_size])
             torch.bmm(rows, rows.mT, out=products[start : start + chunk_size])
         self._products = products
 
@@ -107,13 +108,15 @@ class _Responses:
         """``s = Y_g r`` [n, k+1] and ``‖r‖²`` [n], where ``r = Y_gᵀ v``."""
         if self._products is not None:
             s = (self._products[groups.span] @ groups.v[:, :, None]).squeeze(2)
-            return s, (s * groups.v).sum(1)
-        rows = self._gathered(groups.rows)
-        r = groups.v[:, None, :] @ rows  # [n, 1, D]
-        return (rows * r).sum(2), r.square().sum((1, 2))
-
-    def _gathered(self, rows: Tensor) -> Tensor:
-        return _gathered(self.data, rows)  # [n, k+1, D]
+            squares = (s * groups.v).sum(1)
+        else:
+            rows = _gathered(self._responses.data, groups.rows)  # [n, k+1, D]
+            r = groups.v[:, None, :] @ rows  # [n, 1, D]
+            s, squares = (rows * r).sum(2), r.square().sum((1, 2))
+        if self._responses.unseen is not None:
+            more = self._responses.unseen[groups.rows] * groups.v
+            s, squares = s + more, squares + (more * groups.v).sum(1)
+        return s, squares
 
 
 def _gathered(array: Tensor, rows: Tensor) -> Tensor:
@@ -133,12 +136,13 @@ class _Smooth:
 class _Sums:
     """What the groups add up to."""
 
-    def __init__(self, data: Tensor, n_columns: int, n_inducing: int) -> None:
-        self._data, self._n_columns = data, n_columns
+    def __init__(self, responses: Responses, n_inducing: int) -> None:
+        self._responses = responses
+        data = responses.data
         self._log_f = data.new_zeros(())
         self._squares = data.new_zeros(())  # Σ ‖r‖²/f
         self._inner = torch.eye(n_inducing, dtype=data.dtype, device=data.device)  # S
-        self._weights = data.new_zeros(data.shape[0], n_inducing)  # P = Yᵀ weights, transposed
+        self._weights = data.new_zeros(data.shape[0], n_inducing)  # V
 
     def add(self, groups: _Groups, squares: Tensor) -> None:
         self._log_f += torch.log(groups.f).sum()
@@ -151,17 +155,27 @@ class _Sums:
 
     def solve(self) -> tuple[float, _Smooth]:
         """F, and the smooth part."""
-        constant = self._data.shape[0] * self._n_columns * math.log(2.0 * math.pi)
+        responses = self._responses
+        constant = responses.n_rows * responses.n_columns * math.log(2.0 * math.pi)
         squares, log_det = self._squares.item(), self._log_f.item()
-        inverse, projection = self._inner, self._weights.mT @ self._data  # [M, M], P [M, D]
+        inverse, projection = self._inner, self._weights.mT @ responses.data  # [M, M], P [M, D]
         if inverse.numel():
             factor = linalg.cholesky(self._inner)
             inverse = linalg.inverse_from_cholesky(factor)
             log_det += linalg.log_det_from_cholesky(factor).item()
-        mean = inverse @ projection  # E
-        squares -= (projection * mean).sum().item()
-        value = -0.5 * (constant + self._n_columns * log_det + squares)
-        return value, _Smooth(inverse, mean @ mean.mT, self._data @ mean.mT)
+        second = projection @ projection.mT  # PPᵀ
+        rows = responses.data @ (inverse @ projection).mT
+        if responses.unseen is not None:
+            weighted = responses.unseen[:, None] * self._weights
+            second += weighted.mT @ self._weights
+            rows += weighted @ inverse
+        squares -= (second * inverse).sum().item()
+        value = -0.5 * (constant + responses.n_columns * log_det + squares) + responses.entropy
+        return value, _Smooth(inverse, inverse @ second @ inverse, rows)
+
+    def mean(self, smooth: _Smooth, data: Tensor) -> Tensor:
+        """``E = S⁻¹P`` [M, D] for data that may be those before their rotation."""
+        return smooth.inverse @ (self._weights.mT @ data)
 
 
 class VecchiaObjective:
@@ -190,6 +204,8 @@ class VecchiaObjective:
         rows, which are kept in float64 where (k + 1)² ≤ D, and so never outgrow the data.
     noise_floor : float
         The noise variance is ``noise_floor + exp(logs["noise"])``.
+    imputation : Imputation, optional
+        What stands for missing entries.
 
     Notes
     -----
@@ -213,14 +229,15 @@ class VecchiaObjective:
         reshuffle: bool = False,
         chunk_size: int | None = None,
         noise_floor: float = 0.0,
+        imputation: Imputation | None = None,
     ) -> None:
         self.manifold = manifold
         self.kernel = kernel
         self.noise_floor = noise_floor
+        self.responses = Responses(data, imputation)
         self.n_rows, self.n_columns = data.shape
-        self.n_entries = self.n_rows * self.n_columns
-        self.data = rotated_to_rank(data)
-        self._responses = _Responses(self.data)
+        self.n_entries = self.responses.n_entries
+        self._group_data = _GroupData(self.responses)
         self.n_neighbors = n_neighbors
         self.n_inducing = n_inducing
         self.neighbor_update = neighbor_update
@@ -233,15 +250,27 @@ class VecchiaObjective:
         self.groups = torch.empty(0, n_neighbors + 1, dtype=torch.long, device=data.device)
         self._n_steps = 0
 
+    @property
+    def data(self) -> Tensor:
+        """Centred data [N, D], filled and rotated."""
+        return self.responses.data
+
     # --- neighbours and inducing points ---------------------------------------------------
 
     def advance(self, parameters: Parameters) -> bool:
         """Count a step, and draw when it is time: True where the value changed by it."""
         self._n_steps += 1
+        imputed = self.responses.advance(parameters, self.noise_variance(parameters))
         due = self._n_steps % self.neighbor_update == 0
         if due:
             self.draw(parameters)
-        return due
+        elif imputed:
+            self.regroup()
+        return due or imputed
+
+    def regroup(self) -> None:
+        """Take note of the groups, or of the data, as they are now."""
+        self._group_data.draw(self.groups, self._chunk_size(self.data.shape[1]))
 
     def draw(self, parameters: Parameters) -> None:
         """Find the neighbours in the latents as they are now, and draw the inducing points."""
@@ -253,7 +282,7 @@ class VecchiaObjective:
         found = nearest_earlier(self.manifold, parameters.latents[self.order], self.n_neighbors)
         own = torch.arange(self.n_rows, device=found.device)[:, None]
         self.groups = self.order[torch.cat([found, own], dim=1)]
-        self._responses.draw(self.groups, self._chunk_size(self.data.shape[1]))
+        self.regroup()
         self.inducing = parameters.latents[self._shuffled()[: self.n_inducing]]
 
     def spacing(self, parameters: Parameters) -> float:
@@ -277,8 +306,19 @@ class VecchiaObjective:
         """F alone: one pass over the groups."""
         sums = self._sums()
         for groups in self._chunks(parameters, self._features(parameters)):
-            sums.add(groups, self._responses.residuals(groups)[1])
+            sums.add(groups, self._group_data.residuals(groups)[1])
         return sums.solve()[0]
+
+    def smooth_part(self, parameters: Parameters, data: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean E [M, D] of the features' weights, and their covariance S⁻¹ [M, M].
+
+        For the data before their rotation to fewer columns.
+        """
+        sums = self._sums()
+        for groups in self._chunks(parameters, self._features(parameters)):
+            sums.add(groups, self._group_data.residuals(groups)[1])
+        smooth = sums.solve()[1]
+        return sums.mean(smooth, data), smooth.inverse
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """F and its gradient: one pass over the groups, and with inducing points one before it."""
@@ -287,13 +327,13 @@ class VecchiaObjective:
         sums = self._sums()
         if not self.n_inducing:
             for groups in self._chunks(parameters, features):
-                s, squares = self._responses.residuals(groups)
+                s, squares = self._group_data.residuals(groups)
                 sums.add(groups, squares)
                 total.add(groups, *self._pulls(groups, s, squares, None))
             return Evaluation(sums.solve()[0], total.flat())
         kept = []
         for groups in self._chunks(parameters, features):
-            kept.append(self._responses.residuals(groups))
+            kept.append(self._group_data.residuals(groups))
             sums.add(groups, kept[-1][1])
         value, smooth = sums.solve()
         for groups, (s, squares) in zip(self._chunks(parameters, features), kept, strict=True):
@@ -340,7 +380,7 @@ class VecchiaObjective:
         )
 
     def _sums(self) -> _Sums:
-        return _Sums(self.data, self.n_columns, self.n_inducing)
+        return _Sums(self.responses, self.n_inducing)
 
     @property
     def entries(self) -> int:
@@ -354,7 +394,7 @@ class VecchiaObjective:
         return self.chunk_size or max(FEWEST_GROUPS, self.entries // numbers)
 
     def _chunks(self, parameters: Parameters, features: InducingFeatures) -> Iterator[_Groups]:
-        size = self._chunk_size(self._responses.n_gathered)
+        size = self._chunk_size(self._group_data.n_gathered)
         for start in range(0, self.n_rows, size):
             span = slice(start, min(start + size, self.n_rows))
             yield self._conditionals(span, parameters, features)
