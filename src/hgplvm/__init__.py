@@ -26,6 +26,7 @@ from hgplvm.estimators import (
     SparseHGPLVM,
     VecchiaGPLVM,
     VecchiaHGPLVM,
+    load,
 )
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "VecchiaHGPLVM",
     "datasets",
     "geometry",
+    "load",
     "metrics",
     "pl",
 ]

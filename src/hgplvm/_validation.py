@@ -6,8 +6,10 @@ Errors follow scikit-learn: the parameter, its owner, what is allowed, and what 
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from numbers import Integral, Real
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,12 +18,14 @@ import torch
 __all__ = [
     "as_array",
     "check_callback",
+    "check_coordinates",
     "check_device",
     "check_flag",
     "check_init_array",
     "check_labels",
     "check_number",
     "check_option",
+    "check_path",
     "check_points",
     "check_row",
 ]
@@ -106,6 +110,21 @@ def check_callback(owner: str, value: object) -> None:
         raise _reject(owner, "callback", "None or a function of the state of the fit", value)
 
 
+def check_path(owner: str, name: str, value: object) -> Path:
+    """Return value as the path of a file, old or new, in a folder that exists."""
+    if not isinstance(value, str | os.PathLike) or not os.fspath(value):
+        raise _reject(owner, name, "the path of a file", value)
+    path = Path(os.fsdecode(value))
+    if path.is_dir():
+        raise ValueError(f"The {name!r} of {owner} must be a file, and {str(path)!r} is a folder.")
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"The {name!r} of {owner} is to go into the folder {str(path.parent)!r}, which does "
+            "not exist. Make it first."
+        )
+    return path
+
+
 def check_row(owner: str, name: str, value: object, n_rows: int, options: Sequence[str]) -> None:
     """Reject value unless it is one of the options or a row index."""
     if isinstance(value, str) and value in options:
@@ -173,6 +192,24 @@ def check_points(owner: str, name: str, value: object, *, min_rows: int = 1) -> 
         )
     if not np.isfinite(array).all():
         raise ValueError(f"{what} must be finite. Got NaN or infinity.")
+    return array
+
+
+def check_coordinates(
+    owner: str, name: str, value: object, n_components: int, *, inside_ball: bool
+) -> FloatArray:
+    """Return points of the latent space [n, Q], in the coordinates that users see."""
+    array = check_points(owner, name, value)
+    if array.shape[1] != n_components:
+        raise ValueError(
+            f"The {name!r} of {owner} must have n_components = {n_components} columns. "
+            f"Got an array of shape {array.shape} instead."
+        )
+    if inside_ball and (radius := np.linalg.norm(array, axis=1).max()) >= 1.0:
+        raise ValueError(
+            f"The {name!r} of {owner} must lie inside the Poincaré ball, at norms below 1. "
+            f"Got a point of norm {radius:.6g} instead."
+        )
     return array
 
 

@@ -1,4 +1,10 @@
-"""The one fit loop: steps, history, stop rules, progress, interruption."""
+"""The one fit loop: steps, history, stop rules, progress, interruption, checkpoints.
+
+What a fit is at the end of a step is a plain tree of arrays and numbers (:class:`Snapshots`): the
+parameters, the evaluation there, the best ones, the memory of the optimiser, the draws and the
+random state of the objective, and the history. A fit that goes on from such a tree makes the same
+steps as one that was never interrupted, bit by bit.
+"""
 
 from __future__ import annotations
 
@@ -7,17 +13,17 @@ import warnings
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import torch
 from tqdm.auto import tqdm
 
 from hgplvm.errors import FitInterruptedWarning
-from hgplvm.objectives import Evaluation, Objective, Parameters
-from hgplvm.optim import Optimizer
+from hgplvm.objectives import Evaluation, KeptObjective, Parameters
+from hgplvm.optim import Optimizer, recall, recalled
 
-__all__ = ["FitResult", "FitState", "fit"]
+__all__ = ["FitResult", "FitState", "Snapshots", "fit"]
 
 # improvement is judged over this many steps, so that one short step does not end a fit
 WINDOW = 10
@@ -61,8 +67,18 @@ class FitResult:
     stop_reason: str
 
 
+class Snapshots(Protocol):
+    """Where a fit's state goes."""
+
+    def load(self) -> dict[str, Any] | None:
+        """Return the state to go on from, tensors on their device; None to begin anew."""
+
+    def save(self, state: dict[str, Any], *, now: bool) -> None:
+        """Take a state; without `now`, it may be too early to write it."""
+
+
 def fit(
-    objective: Objective,
+    objective: KeptObjective,
     parameters: Parameters,
     optimizer: Optimizer,
     *,
@@ -71,6 +87,7 @@ def fit(
     describe: Callable[[float, Parameters], dict[str, float]] | None = None,
     callback: Callable[[FitState], object] | None = None,
     verbose: int = 0,
+    snapshots: Snapshots | None = None,
 ) -> FitResult:
     """Maximise an objective from `parameters`.
 
@@ -88,6 +105,9 @@ def fit(
         Called with a :class:`FitState` after each step; a true value stops the fit.
     verbose : int
         1 or more: a progress bar with the objective and the time left, on a terminal.
+    snapshots : Snapshots, optional
+        Takes the state after each step, and has the one to go on from. A fit that was over is not
+        begun again, unless it was the callback or the keyboard that ended it.
 
     Returns
     -------
@@ -97,12 +117,49 @@ def fit(
         and its history holds means over the last ten draws.
     """
     log = _Log(describe or _plain, average=objective.stochastic)
-    here = objective.evaluate(parameters)
-    log.add(parameters, here, step_size=0.0)
-    best, best_value = parameters, here.value
+    saved = snapshots.load() if snapshots is not None else None
+    if saved is None:
+        here = objective.evaluate(parameters)
+        log.add(parameters, here, step_size=0.0)
+        best, best_value = parameters, here.value
+    else:
+        objective.restore(saved["objective"])
+        recall(optimizer, saved["optimizer"])
+        log.restore(saved["log"])
+        parameters, best = (_with(parameters, saved[k]) for k in ("parameters", "best"))
+        here = Evaluation(saved["value"], saved["gradient"])
+        best_value = saved["best_value"]
+        if saved["stop_reason"] is not None:
+            return FitResult(best, best_value, log.arrays(), log.n_iter, saved["stop_reason"])
+
+    def snapshot(reason: str | None = None) -> dict[str, Any]:
+        """State after a step; by reference, since nothing in it is changed in place."""
+        return {
+            "parameters": {"latents": parameters.latents, "logs": parameters.logs},
+            "value": here.value,
+            "gradient": here.gradient,
+            "best": {"latents": best.latents, "logs": best.logs},
+            "best_value": best_value,
+            "objective": objective.state(),
+            "optimizer": recalled(optimizer),
+            "log": log.state(),
+            "stop_reason": reason,
+        }
+
+    state = FitState(log.n_iter, log.last, parameters.latents)
     reason = f"reached max_iter={max_iter}; raise max_iter to go on"
+    over = True
+    last = snapshot() if snapshots is not None else None
+    if snapshots is not None and last is not None and saved is None:
+        snapshots.save(last, now=True)
     # disable=None: silent where the output is not a terminal
-    bar = tqdm(total=max_iter, desc="fit", disable=None if verbose else True, leave=False)
+    bar = tqdm(
+        total=max_iter,
+        initial=log.n_iter,
+        desc="fit",
+        disable=None if verbose else True,
+        leave=False,
+    )
     try:
         while log.n_iter < max_iter:
             step = optimizer.step(objective, parameters, here)
@@ -113,10 +170,14 @@ def fit(
             if objective.stochastic or here.value > best_value:
                 best, best_value = parameters, here.value
             state = log.add(parameters, here, step_size=step.size)
+            if snapshots is not None:
+                last = snapshot()
+                snapshots.save(last, now=False)
             bar.set_postfix_str(f"objective {state.objective:.6g}", refresh=False)
             bar.update()
             if callback is not None and callback(state):
                 reason = f"stopped by the callback after {log.n_iter} steps"
+                over = False
                 break
             if step.stalled is not None:
                 reason = f"stopped after {log.n_iter} steps: {step.stalled}"
@@ -130,6 +191,7 @@ def fit(
                 reason = f"converged after {log.n_iter} steps: the gradient vanishes"
                 break
     except KeyboardInterrupt:
+        over = False
         reason = f"interrupted from the keyboard after {log.n_iter} steps"
         warnings.warn(
             f"The fit was {reason}; the best state so far is returned.",
@@ -138,7 +200,13 @@ def fit(
         )
     finally:
         bar.close()
+    if snapshots is not None and last is not None:
+        snapshots.save({**last, "stop_reason": reason} if over else last, now=True)
     return FitResult(best, best_value, log.arrays(), log.n_iter, reason)
+
+
+def _with(parameters: Parameters, saved: dict[str, Any]) -> Parameters:
+    return Parameters(saved["latents"], saved["logs"], parameters.free)
 
 
 def _plain(value: float, parameters: Parameters) -> dict[str, float]:  # noqa: ARG001
@@ -160,6 +228,19 @@ class _Log:
     @property
     def n_iter(self) -> int:
         return len(self._rows) - 1
+
+    @property
+    def last(self) -> dict[str, float]:
+        return self._rows[-1]
+
+    def state(self) -> dict[str, Any]:
+        return {"rows": list(self._rows), "recent": list(self._recent), "best": list(self._best)}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from a state, the clock included."""
+        self._rows, self._best = list(state["rows"]), list(state["best"])
+        self._recent.extend(state["recent"])
+        self._started = time.perf_counter() - self.last["seconds"]
 
     def add(self, parameters: Parameters, here: Evaluation, *, step_size: float) -> FitState:
         self._recent.append(here.value)

@@ -72,6 +72,7 @@ def search_noise(
     *,
     rate: float,
     generator: torch.Generator,
+    seen: Tensor | None = None,
 ) -> NoiseSearch:
     """Score noise levels on held-out rows, from latents that a start gave to all rows.
 
@@ -85,12 +86,17 @@ def search_noise(
         Variance and length scale that go with them.
     rate : float
         First step length of the fits, as a share of the latents' median distance.
+    seen : Tensor of bool [n, D], optional
+        False for entries that are missing, and filled with guesses: none is asked for.
     """
     order = torch.randperm(data.shape[0], generator=generator).to(data.device)
     n_held = max(1, int(HELD_OUT * order.numel()))
     held, kept = order[:n_held], order[n_held:]
     rows = data[held]
     observed = _mask(rows.shape, generator).to(data)
+    hidden = 1.0 - observed
+    if seen is not None:
+        observed, hidden = observed * seen[held], hidden * seen[held]
     step = rate * median_distance(latents[kept], manifold)
     logs = {
         name: data.new_tensor(math.log(value))
@@ -107,9 +113,9 @@ def search_noise(
         parameters = climb(objective, parameters, optimizer, STEPS)
         posterior = exact_posterior(data[kept], parameters, manifold, kernel, noise=level)
         places = _place(posterior, rows, observed, places, step)
-        density = posterior.log_density(rows, places, 1.0 - observed)
+        density = posterior.log_density(rows, places, hidden)
         levels.append(level)
-        scores.append((density.sum() / (1.0 - observed).sum()).item())
+        scores.append((density.sum() / hidden.sum().clamp_min(1.0)).item())
         if len(scores) - 1 - int(np.argmax(scores)) >= PATIENCE:
             break
     return NoiseSearch(tuple(levels), tuple(scores))

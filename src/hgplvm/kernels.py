@@ -14,6 +14,7 @@ gradients with respect to them and to the points, are the same for all::
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from hgplvm.geometry import Manifold
 
-__all__ = ["Exponential", "Kernel", "gram", "gram_gradient"]
+__all__ = ["Exponential", "Kernel", "Pairs", "gram", "gram_gradient"]
 
 
 class Kernel(Protocol):
@@ -50,6 +51,42 @@ class Exponential:
         return -g
 
 
+@dataclass(frozen=True)
+class Pairs:
+    """A kernel between points x [..., n, ·] and z [..., m, ·], with what its gradient needs."""
+
+    manifold: Manifold
+    kernel: Kernel
+    x: Tensor
+    z: Tensor
+    length_scale: float
+    squared: Tensor  # squared chords [..., n, m]
+    ratio: Tensor  # d/κ
+    profile: Tensor  # g(d/κ)
+
+    @classmethod
+    def of(
+        cls, kernel: Kernel, manifold: Manifold, x: Tensor, z: Tensor, length_scale: float
+    ) -> Pairs:
+        """Evaluate the profile."""
+        squared = manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(z))
+        ratio = manifold.distance_from_chord(squared) / length_scale
+        return cls(manifold, kernel, x, z, length_scale, squared, ratio, kernel.profile(ratio))
+
+    def pull(self, weights: Tensor) -> Tensor:
+        """``κ ∂F/∂d`` for weights ``σ ∂F/∂K``."""
+        return weights * self.kernel.slope(self.ratio, self.profile)
+
+    def directions(self, pull: Tensor) -> Tensor:
+        """``B = -(∂F/∂d)/sinh d``."""
+        return cusp_division(-pull / self.length_scale, self.manifold.sinh_from_chord(self.squared))
+
+    def gradient(self, weights: Tensor) -> Tensor:
+        """Gradient in the frames at x, for weights ``σ ∂F/∂K``."""
+        directions = self.directions(self.pull(weights))
+        return self.manifold.direction_sums(self.x, self.z, directions, self.squared)
+
+
 def gram(
     kernel: Kernel,
     manifold: Manifold,
@@ -60,8 +97,7 @@ def gram(
     length_scale: float,
 ) -> Tensor:
     """Gram matrix ``K_ij = σ g(d(x_i, z_j)/κ)``: [..., n, m]."""
-    squared = manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(z))
-    return variance * kernel.profile(manifold.distance_from_chord(squared) / length_scale)
+    return variance * Pairs.of(kernel, manifold, x, z, length_scale).profile
 
 
 def gram_gradient(
@@ -89,16 +125,14 @@ def gram_gradient(
     grad_log_variance, grad_log_length_scale : Tensor []
         ``Σ G∘K`` and ``-Σ G σ g' d/κ``.
     """
-    squared = manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(z))
-    ratio = manifold.distance_from_chord(squared) / length_scale
-    value = kernel.profile(ratio)
-    pull = weights * kernel.slope(ratio, value) * variance  # κ ∂F/∂d
-    directions = cusp_division(-pull / length_scale, manifold.sinh_from_chord(squared))
+    pairs = Pairs.of(kernel, manifold, x, z, length_scale)
+    pull = pairs.pull(variance * weights)
+    directions = pairs.directions(pull)
     return (
-        manifold.direction_sums(x, z, directions, squared),
-        manifold.direction_sums(z, x, directions.mT, squared.mT),
-        variance * (weights * value).sum(),
-        -(pull * ratio).sum(),
+        manifold.direction_sums(x, z, directions, pairs.squared),
+        manifold.direction_sums(z, x, directions.mT, pairs.squared.mT),
+        variance * (weights * pairs.profile).sum(),
+        -(pull * pairs.ratio).sum(),
     )
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Protocol
+from typing import Any, ClassVar, Protocol
 
 import torch
 from torch import Tensor
@@ -22,7 +22,7 @@ from torch import Tensor
 from hgplvm.errors import NotPositiveDefiniteError
 from hgplvm.objectives import Evaluation, Objective, Parameters
 
-__all__ = ["LBFGS", "Adam", "GradientDescent", "Optimizer", "Step", "climb"]
+__all__ = ["LBFGS", "Adam", "GradientDescent", "Optimizer", "Step", "climb", "recall", "recalled"]
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,26 @@ class Optimizer(Protocol):
     def monotone(self) -> bool:
         """Whether no step leads down."""
 
+    @property
+    def memory_fields(self) -> tuple[str, ...]:
+        """Names of what changes from step to step."""
+
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation, /) -> Step:
         """One step from `parameters`, where the objective evaluates to `here`."""
+
+
+def recalled(optimizer: Optimizer) -> dict[str, Any]:
+    """Return what an optimiser remembers, for a checkpoint."""
+    memory = {name: getattr(optimizer, name) for name in optimizer.memory_fields}
+    return {k: list(v) if isinstance(v, deque) else v for k, v in memory.items()}
+
+
+def recall(optimizer: Optimizer, memory: dict[str, Any]) -> None:
+    """Give an optimiser a memory that :func:`recalled` returned."""
+    for name, value in memory.items():
+        if isinstance(value, list):
+            value = deque(tuple(v) if isinstance(v, list) else v for v in value)
+        setattr(optimizer, name, value)
 
 
 def climb(
@@ -121,6 +139,7 @@ class GradientDescent:
     learning_rate: float = 1e-2
     smallest: float = 1e-10
     monotone: ClassVar[bool] = True
+    memory_fields: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
         """One step of length `learning_rate` times the clipped gradient."""
@@ -170,6 +189,14 @@ class Adam:
     log_rate: float = 6e-2
     smallest_rise: float = 0.0
     monotone: ClassVar[bool] = False
+    memory_fields: ClassVar[tuple[str, ...]] = (
+        "learning_rate",
+        "_count",
+        "_cuts",
+        "_best",
+        "_first",
+        "_second",
+    )
     betas: tuple[float, float] = (0.9, 0.99)
     patience: ClassVar[int] = 6
     cut: ClassVar[float] = 0.3
@@ -255,6 +282,7 @@ class LBFGS:
     first_move: float = 0.05
     max_evaluations: int = 20
     monotone: ClassVar[bool] = True
+    memory_fields: ClassVar[tuple[str, ...]] = ("_pairs",)
     _pairs: deque[tuple[Tensor, Tensor, float]] = field(default_factory=deque)
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:

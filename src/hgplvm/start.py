@@ -8,8 +8,8 @@ Three questions are answered on a probe of a few hundred rows: which kind of sta
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -43,6 +43,20 @@ class Begin:
     noise_floor: float
     history: dict[str, np.ndarray[Any, Any]]
 
+    def state(self) -> dict[str, Any]:
+        """Tree for a checkpoint."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+    @classmethod
+    def restored(cls, state: dict[str, Any]) -> Self:
+        """Return the start that :meth:`state` told of, perhaps with tensors in the history."""
+        history = {k: np.asarray(_plain(v)) for k, v in state["history"].items()}
+        return cls(**{**state, "history": history})
+
+
+def _plain(value: Any) -> Any:
+    return value.cpu().numpy() if isinstance(value, Tensor) else value
+
 
 def find_start(
     data: Tensor,
@@ -58,6 +72,7 @@ def find_start(
     generator: torch.Generator,
     given: Tensor | None = None,
     n_probes: int = 1,
+    seen: Tensor | None = None,
 ) -> Begin:
     """Find the start of a fit.
 
@@ -71,6 +86,8 @@ def find_start(
         Least noise variance; without it, what rows that are held out say.
     smallest_floor : float
         The floor where the noise is free to vanish.
+    seen : Tensor of bool [N, D], optional
+        False for entries that are missing, and filled with guesses.
     """
     candidates = init.Candidates(
         rotated_to_rank(data),
@@ -99,6 +116,7 @@ def find_start(
                 kernel,
                 rate=RATE,
                 generator=generator,
+                seen=None if seen is None else seen[candidates.probe_rows],
             )
             noise_floor = max(noise.floor, smallest_floor)
             history |= noise.arrays()

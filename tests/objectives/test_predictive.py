@@ -76,7 +76,9 @@ def test_the_gradient_agrees_with_autograd(posterior, normal):
     moved = manifold.exp_map(x, manifold.from_frame(x, frame))
     cross = 1.3 * torch.exp(-manifold.pairwise_distance(moved, posterior.points) / 1.7)
     variance = 1.6 - (cross @ posterior.inverse * cross).sum(1)
-    normal_ = torch.distributions.Normal(cross @ posterior.inverse @ posterior.basis, variance.sqrt()[:, None])
+    normal_ = torch.distributions.Normal(
+        cross @ posterior.inverse @ posterior.basis, variance.sqrt()[:, None]
+    )
     density = (normal_.log_prob(rows) * observed).sum()
     density.backward()
     objective = PlacementObjective(posterior, rows, observed)

@@ -328,10 +328,10 @@ def test_products_never_outgrow_the_data(manifold, normal):
     for n_columns, kept in ((24, False), (25, True)):
         p = parameters(manifold.from_tangent(normal(30, 2)))
         objective = vecchia(normal(30, n_columns), manifold, 4, p=p)
-        assert (objective._responses._products is not None) == kept
+        assert (objective._group_data._products is not None) == kept
     low = vecchia(normal(30, 25).float(), manifold, 4)
     low.draw(parameters(p.latents.float()))
-    assert low._responses._products is None  # squares of residuals would cancel
+    assert low._group_data._products is None  # squares of residuals would cancel
 
 
 # --- the features -------------------------------------------------------------------------------
@@ -356,7 +356,7 @@ def test_the_gpu_agrees(manifold, m, d, normal):
     there = vecchia(data.cuda(), manifold, 4, m)
     there.draw(parameters(x.cuda()))
     there.groups, there.inducing = objective.groups.cuda(), objective.inducing.cuda()
-    there._responses.draw(there.groups, 100)
+    there._group_data.draw(there.groups, 100)
     ours, exact = there.evaluate(parameters(x.cuda())), objective.evaluate(p)
     assert ours.value == pytest.approx(exact.value, rel=1e-9)
     assert torch.allclose(ours.gradient.cpu(), exact.gradient, rtol=1e-7, atol=1e-7)

@@ -3,6 +3,7 @@
 from hgplvm.estimators.bayesian import BayesianGPLVM, BayesianHGPLVM
 from hgplvm.estimators.choice import choose_model
 from hgplvm.estimators.exact import GPLVM, HGPLVM
+from hgplvm.estimators.loading import load
 from hgplvm.estimators.sparse import SparseGPLVM, SparseHGPLVM
 from hgplvm.estimators.vecchia import VecchiaGPLVM, VecchiaHGPLVM
 
@@ -16,4 +17,5 @@ __all__ = [
     "VecchiaGPLVM",
     "VecchiaHGPLVM",
     "choose_model",
+    "load",
 ]

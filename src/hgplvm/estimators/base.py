@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Any, Literal, Self
 
@@ -10,20 +11,22 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.impute import KNNImputer
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm import init as starts
+from hgplvm.estimators.checkpoint import Checkpoint, digest
+from hgplvm.estimators.fitted import FittedModel, row_digests
+from hgplvm.estimators.keeping import KeptModel
+from hgplvm.estimators.views import ViewedModel
 from hgplvm.fit import FitResult, FitState, fit
 from hgplvm.geometry import Manifold, lorentz
-from hgplvm.geometry.pose import Pose
 from hgplvm.kernels import Exponential
-from hgplvm.objectives import (
-    Parameters,
-    inside,
-)
+from hgplvm.objectives import Parameters, inside
+from hgplvm.objectives.responses import Imputation
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
 from hgplvm.start import RATE, Begin, find_start
 
@@ -42,9 +45,19 @@ FLAT_LENGTH_SCALE = 3.0
 START_KINDS = {"auto": starts.KINDS, "mds": ("mds", "mds-denoised"), "pca": ("pca",)}
 # flat space has no scale of its own: these are multiples of its length scale
 FLAT_SCALES = tuple(FLAT_LENGTH_SCALE / factor for factor in (50.0, 12.0, 4.0, 1.5))
+# rows that first guesses of missing entries are taken from, and how many for each
+DONOR_ROWS = 3000
+DONORS = 5
 
 
-class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class BaseGPLVM(
+    FittedModel,
+    ViewedModel,
+    KeptModel,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+):
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
@@ -67,6 +80,7 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         dtype: str = "float64",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
         callback: Callable[[FitState], object] | None = None,
     ) -> None:
         self.n_components = n_components
@@ -82,6 +96,7 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.dtype = dtype
         self.random_state = random_state
         self.verbose = verbose
+        self.checkpoint = checkpoint
         self.callback = callback
 
     def fit(self, X: object, y: object = None) -> Self:  # noqa: ARG002
@@ -90,7 +105,8 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         Parameters
         ----------
         X : array-like, DataFrame, sparse matrix or tensor of shape (n_samples, n_features)
-            The data (the paper's Y). Columns are centred; their scale is left as it is.
+            The data (the paper's Y). Columns are centred; their scale is left as it is. NaN is an
+            entry that is missing: the likelihood does not see it.
         y : ignored
             Present for scikit-learn.
 
@@ -99,35 +115,55 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self
         """
         self._check_parameters()
-        data = self._check_data(X)
+        rows = self._read(X, fitting=True)
+        digests = row_digests(rows)
+        columns, data, observed = _centred(rows)
         check.check_row(self._name, "center", self.center, data.shape[0], ("mean", "none"))
         device = check.check_device(self._name, self.device)
+        checkpoint = self._open_checkpoint(data, device)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         generator = torch.Generator().manual_seed(seed)
 
         # the paper's descent has an absolute step length, so it sees the data in their own units
-        unit = _root_mean_square(data)
+        unit = _root_mean_square(data if observed is None else data[observed])
         self._scale = 1.0 if self.optimizer == "rgd" else unit
-        scaled = torch.from_numpy(data / unit).to(device, DTYPES[self.dtype])
-        begin = self._begin(scaled, generator)
+        filled = data if observed is None else _first_guesses(data / unit, seed) * unit
+        scaled = torch.from_numpy(filled / unit).to(device, DTYPES[self.dtype])
+        seen = None if observed is None else torch.from_numpy(observed).to(device)
+        if checkpoint is not None and checkpoint.begin is not None:
+            begin = Begin.restored(checkpoint.begin)
+        else:
+            begin = self._begin(scaled, generator, seen=seen)
         parameters = self._parameters(begin, (unit / self._scale) ** 2)
         if unit != self._scale:
             scaled = scaled * unit
+        imputation = None
+        if seen is not None:
+            imputation = Imputation(scaled, seen, self._manifold, Exponential())
         floor = begin.noise_floor * (unit / self._scale) ** 2
-        objective = self._make_objective(scaled, floor, generator)
+        objective = self._make_objective(scaled, floor, generator, imputation)
+        objective.responses.begin(parameters, objective.noise_variance(parameters))
+        optimizer = self._make_optimizer(objective, parameters)
+        if checkpoint is not None:
+            checkpoint.begin = begin.state()
         result = fit(
             objective,
             parameters,
-            self._make_optimizer(objective, parameters),
+            optimizer,
             max_iter=self.max_iter,
             tol=self.tol,
             describe=lambda value, parameters: self._describe(objective, value, parameters),
             callback=self.callback,
             verbose=self.verbose,
+            snapshots=checkpoint,
         )
+        noise = objective.noise_variance(result.parameters)
+        objective.responses.begin(result.parameters, noise)
         final, value = self._finish(objective, parameters, result)
         numbers = self._describe(objective, value, final)
-        self._set_latents(objective, final)
+        if imputation is not None:
+            scaled = imputation.data
+        self._keep(objective, final, scaled, columns, digests)
         self.log_likelihood_ = numbers["objective"]
         self.variance_ = numbers["variance"]
         self.noise_variance_ = numbers["noise_variance"]
@@ -157,6 +193,7 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
         return tags
 
     def _check_parameters(self) -> None:
@@ -178,18 +215,38 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         check.check_option(name, "dtype", self.dtype, tuple(DTYPES))
         check.check_number(name, "verbose", self.verbose, low=0, integer=True)
         check.check_callback(name, self.callback)
+        if self.checkpoint is not None:
+            check.check_path(name, "checkpoint", self.checkpoint)
 
-    def _check_data(self, X: object) -> Array:
-        """Centred columns as float64."""
+    def _read(self, X: object, *, fitting: bool) -> Array:
+        """Validate rows: float64, NaN where an entry is missing."""
         if isinstance(X, Tensor):
             X = check.as_array(X)
         checked = validate_data(
-            self, X, accept_sparse="csr", dtype=np.float64, ensure_min_samples=2
+            self,
+            X,
+            reset=fitting,
+            accept_sparse="csr",
+            dtype=np.float64,
+            ensure_min_samples=2 if fitting else 1,
+            ensure_all_finite="allow-nan",
         )
-        data: Array = checked.toarray() if issparse(checked) else checked
-        return data - data.mean(axis=0)
+        return checked.toarray() if issparse(checked) else checked
 
-    def _begin(self, data: Tensor, generator: torch.Generator, n_probes: int = 1) -> Begin:
+    def _open_checkpoint(self, data: Array, device: torch.device) -> Checkpoint | None:
+        if self.checkpoint is None:
+            return None
+        path = check.check_path(self._name, "checkpoint", self.checkpoint)
+        return Checkpoint(path, self._name, self.get_params(deep=False), digest(data), device)
+
+    def _begin(
+        self,
+        data: Tensor,
+        generator: torch.Generator,
+        *,
+        n_probes: int = 1,
+        seen: Tensor | None = None,
+    ) -> Begin:
         """Latents, σ, β⁻¹ and κ to start from, and the floor of the noise."""
         manifold, q = self._manifold, self.n_components
         smallest = NOISE_FLOOR[self.dtype]
@@ -220,6 +277,7 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             generator=generator,
             given=None if isinstance(self.init, str) else self._given_latents(data),
             n_probes=n_probes,
+            seen=seen,
         )
 
     def _given_latents(self, data: Tensor) -> Tensor:
@@ -256,7 +314,13 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
             return 1.0
         return float(self.length_scale) / FLAT_LENGTH_SCALE
 
-    def _make_objective(self, data: Tensor, noise_floor: float, generator: torch.Generator) -> Any:
+    def _make_objective(
+        self,
+        data: Tensor,
+        noise_floor: float,
+        generator: torch.Generator,
+        imputation: Imputation | None = None,
+    ) -> Any:
         raise NotImplementedError
 
     def _make_optimizer(self, objective: Any, parameters: Parameters) -> Optimizer:
@@ -297,22 +361,48 @@ class BaseGPLVM(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     def _finish(
         self,
-        objective: Any,  # noqa: ARG002
+        objective: Any,
         start: Parameters,  # noqa: ARG002
         result: FitResult,
     ) -> tuple[Parameters, float]:
         """Where the fit ended, never below its start, and the value to report."""
-        return result.parameters, result.value
+        if objective.responses.imputation is None:
+            return result.parameters, result.value
+        return result.parameters, objective.value(result.parameters)  # as imputed at the end
 
-    def _set_latents(self, objective: Any, parameters: Parameters) -> None:  # noqa: ARG002
-        """Fix the freedom that the likelihood leaves: centre, then turn to the canonical pose."""
-        pose = Pose.of(self._manifold, parameters.latents, self.center)
-        self._set_points(pose.points(parameters.latents))
 
-    def _set_points(self, latents: Tensor) -> None:
-        self.embedding_ = self._unit * self._manifold.to_chart(latents).cpu().numpy()
-        if self._manifold is lorentz:
-            self.lorentz_ = latents.cpu().numpy()
+def _centred(data: Array) -> tuple[Array, Array, Array | None]:
+    """Means of the columns; centred columns; and what is observed, if not all is."""
+    observed = ~np.isnan(data)
+    if observed.all():
+        columns = data.mean(axis=0)
+        return columns, data - columns, None
+    for axis, what in ((0, "column"), (1, "row")):
+        empty = np.flatnonzero(~observed.any(axis=axis))
+        if empty.size:
+            raise ValueError(
+                f"The data have no observed value in {what} {_listed(empty)}. "
+                f"Drop the {what}{'s' if empty.size > 1 else ''}."
+            )
+    columns = np.nanmean(data, axis=0)
+    return columns, data - columns, observed
+
+
+def _first_guesses(data: Array, seed: int) -> Array:
+    """Missing entries from the rows that are nearest by what both have observed."""
+    donors = data
+    if len(data) > DONOR_ROWS:
+        some = np.random.default_rng(seed).choice(len(data), DONOR_ROWS, replace=False)
+        donors = data[some]
+    # what no donor has stays at the column's mean, which is 0
+    imputer = KNNImputer(n_neighbors=min(DONORS, len(donors)), keep_empty_features=True)
+    return imputer.fit(donors).transform(data)
+
+
+def _listed(numbers: Array, most: int = 5) -> str:
+    """First few of the numbers, for a sentence."""
+    shown = ", ".join(str(n) for n in numbers[:most])
+    return shown if len(numbers) <= most else f"{shown} and {len(numbers) - most} more"
 
 
 def _root_mean_square(data: Array) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from typing import Literal
 
@@ -19,6 +20,7 @@ from hgplvm.fit import FitState
 from hgplvm.geometry import euclidean, lorentz
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import BayesianObjective, CollapsedObjective, Parameters
+from hgplvm.objectives.responses import Imputation
 from hgplvm.start import Begin
 
 __all__ = ["BayesianGPLVM", "BayesianHGPLVM"]
@@ -30,6 +32,8 @@ QUADRATURES = ("unscented", "gauss-hermite", "monte-carlo")
 
 class _BayesianGPLVM(CollapsedGPLVM):
     """What the two Bayesian models share."""
+
+    _variational = True
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
         dtype: str = "float64",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
         callback: Callable[[FitState], object] | None = None,
     ) -> None:
         super().__init__(
@@ -73,6 +78,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
             dtype=dtype,
             random_state=random_state,
             verbose=verbose,
+            checkpoint=checkpoint,
             callback=callback,
         )
         self.quadrature = quadrature
@@ -88,7 +94,11 @@ class _BayesianGPLVM(CollapsedGPLVM):
         check.check_option(self._name, "kl", self.kl, ("exact", "paper"))
 
     def _make_objective(
-        self, data: Tensor, noise_floor: float, generator: torch.Generator
+        self,
+        data: Tensor,
+        noise_floor: float,
+        generator: torch.Generator,
+        imputation: Imputation | None = None,
     ) -> CollapsedObjective:
         return BayesianObjective(
             data,
@@ -100,7 +110,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
             prior_scale=float(self.prior_scale),
             kl=self.kl,
             warmup=self.max_iter // 3,
-            **self._collapsed_options(data, noise_floor, generator),
+            **self._collapsed_options(data, noise_floor, generator, imputation),
         )
 
     def _parameters(self, begin: Begin, square: float) -> Parameters:
@@ -111,6 +121,18 @@ class _BayesianGPLVM(CollapsedGPLVM):
             (n_rows, self.n_components), math.log(START_STD * max(spread, 1e-3))
         )
         return Parameters(points.latents, {**points.logs, "std": std}, (*points.free, "std"))
+
+    def _keep_model(
+        self, objective: CollapsedObjective, parameters: Parameters, data: Tensor
+    ) -> dict[str, Tensor]:
+        """As for every sparse model, with q(x) and the prior that it has itself."""
+        origin = self._manifold.origin(self.n_components, device=data.device)
+        return {
+            **super()._keep_model(objective, parameters, data),
+            "std": parameters.logs["std"].exp().double(),
+            "prior_root": origin,
+            "prior_scale": origin.new_tensor(float(self.prior_scale)),
+        }
 
 
 @documented(flat=False, sparse=True, bayesian=True)

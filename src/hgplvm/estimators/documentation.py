@@ -48,6 +48,10 @@ _PARAMETERS = """\
         Seed of the start.
     verbose : int, default=0
         1: a progress bar with the objective and the time left.
+    checkpoint : path, optional
+        A file that takes the state of the fit, every few seconds and when it ends. A fit that finds
+        it there, with the same data and parameters, goes on from it, and ends where it would have
+        ended without the break. With other data or parameters it is refused.
     callback : callable, optional
         Called with a :class:`hgplvm.fit.FitState` after each step; a true value stops the fit.
 

@@ -7,11 +7,18 @@ from torch import Tensor
 
 from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.estimators.documentation import documented
+from hgplvm.estimators.fitted import neighbor_posterior
 from hgplvm.geometry import euclidean, lorentz
 from hgplvm.kernels import Exponential
-from hgplvm.objectives import ExactObjective
+from hgplvm.objectives import ExactObjective, Parameters
+from hgplvm.objectives.predictive import NeighborPosterior, Posterior, exact_posterior
+from hgplvm.objectives.responses import Imputation
 
 __all__ = ["GPLVM", "HGPLVM"]
+
+
+# nearest rows by which new rows choose between starts
+SCOUT_NEIGHBORS = 30
 
 
 class _ExactGPLVM(BaseGPLVM):
@@ -22,8 +29,43 @@ class _ExactGPLVM(BaseGPLVM):
         data: Tensor,
         noise_floor: float,
         generator: torch.Generator,  # noqa: ARG002
+        imputation: Imputation | None = None,
     ) -> ExactObjective:
-        return ExactObjective(data, self._manifold, Exponential(), noise_floor=noise_floor)
+        return ExactObjective(
+            data, self._manifold, Exponential(), noise_floor=noise_floor, imputation=imputation
+        )
+
+    def _keep_model(
+        self,
+        objective: ExactObjective,  # noqa: ARG002
+        parameters: Parameters,  # noqa: ARG002
+        data: Tensor,
+    ) -> dict[str, Tensor]:
+        return {"data": data.double()}
+
+    def _predictors(self, kept: dict[str, Tensor]) -> tuple[Posterior, NeighborPosterior]:
+        scout = neighbor_posterior(self._manifold, kept, SCOUT_NEIGHBORS)
+        logs = {name: kept[name].log() for name in ("variance", "length_scale")}
+        posterior = exact_posterior(
+            kept["data"],
+            Parameters(kept["latents"], logs, ()),
+            self._manifold,
+            Exponential(),
+            noise=kept["noise"].item(),
+            doubt=scout.doubt,
+        )
+        return posterior, scout
+
+    def _residuals(
+        self,
+        predictor: Posterior,
+        kept: dict[str, Tensor],  # noqa: ARG002
+        rows: Tensor,
+        data: Tensor,
+    ) -> Tensor:
+        """Leave one out: ``z = C⁻¹Y/√diag C⁻¹`` (the residual is C⁻¹Y/diag, of variance 1/diag)."""
+        spread = predictor.inverse.diagonal()[rows].sqrt()
+        return (predictor.inverse[rows] @ data) / spread[:, None]
 
 
 @documented(flat=False)

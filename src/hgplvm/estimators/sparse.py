@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Callable
 from operator import itemgetter
@@ -16,14 +17,17 @@ from hgplvm.estimators.base import Array, BaseGPLVM
 from hgplvm.estimators.documentation import documented
 from hgplvm.fit import FitResult, FitState
 from hgplvm.geometry import euclidean, lorentz
-from hgplvm.geometry.pose import Pose
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import CollapsedObjective, Parameters, SparseObjective
+from hgplvm.objectives.predictive import Posterior, collapsed_posterior
+from hgplvm.objectives.responses import Imputation
 
 __all__ = ["CollapsedGPLVM", "SparseGPLVM", "SparseHGPLVM"]
 
 # the bound that is reported is a mean over this many draws of inducing points
 FINAL_DRAWS = 20
+# what is kept of a posterior, besides its points
+POSTERIOR = ("coefficients", "basis", "inverse")
 
 
 class CollapsedGPLVM(BaseGPLVM):
@@ -50,6 +54,7 @@ class CollapsedGPLVM(BaseGPLVM):
         dtype: str = "float64",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
         callback: Callable[[FitState], object] | None = None,
     ) -> None:
         super().__init__(
@@ -66,6 +71,7 @@ class CollapsedGPLVM(BaseGPLVM):
             dtype=dtype,
             random_state=random_state,
             verbose=verbose,
+            checkpoint=checkpoint,
             callback=callback,
         )
         self.n_inducing = n_inducing
@@ -81,7 +87,11 @@ class CollapsedGPLVM(BaseGPLVM):
         )
 
     def _collapsed_options(
-        self, data: Tensor, noise_floor: float, generator: torch.Generator
+        self,
+        data: Tensor,
+        noise_floor: float,
+        generator: torch.Generator,
+        imputation: Imputation | None = None,
     ) -> dict[str, Any]:
         if self.n_inducing > data.shape[0]:
             warnings.warn(
@@ -96,12 +106,17 @@ class CollapsedGPLVM(BaseGPLVM):
             "chunk_size": None if self.chunk_size == "auto" else self.chunk_size,
             "generator": generator,
             "noise_floor": noise_floor,
+            "imputation": imputation,
         }
 
     def _make_objective(
-        self, data: Tensor, noise_floor: float, generator: torch.Generator
+        self,
+        data: Tensor,
+        noise_floor: float,
+        generator: torch.Generator,
+        imputation: Imputation | None = None,
     ) -> CollapsedObjective:
-        options = self._collapsed_options(data, noise_floor, generator)
+        options = self._collapsed_options(data, noise_floor, generator, imputation)
         return SparseObjective(data, self._manifold, Exponential(), **options)
 
     def _finish(
@@ -116,14 +131,44 @@ class CollapsedGPLVM(BaseGPLVM):
         objective.inducing = max(draws, key=itemgetter(0))[1]
         return final, _mean(draws)
 
-    def _set_latents(self, objective: CollapsedObjective, parameters: Parameters) -> None:
-        pose = Pose.of(self._manifold, parameters.latents, self.center)
-        self._set_points(pose.points(parameters.latents))
-        self.inducing_ = self._unit * pose.points(objective.inducing).cpu().numpy()
-        if "std" in parameters.logs:
-            std = parameters.logs["std"].exp()
-            deviations = pose.deviations(parameters.latents, std).cpu().numpy()
-            self.posterior_std_ = self._unit * deviations
+    def _keep_model(
+        self, objective: CollapsedObjective, parameters: Parameters, data: Tensor
+    ) -> dict[str, Tensor]:
+        posterior = collapsed_posterior(
+            objective.inducing,
+            objective.statistics(parameters, data),
+            parameters,
+            self._manifold,
+            Exponential(),
+            noise=objective.noise_variance(parameters),
+        )
+        kept = {name: getattr(posterior, name) for name in POSTERIOR}
+        kept["inducing"] = self._manifold.project(posterior.points.double())
+        return {name: tensor.double() for name, tensor in kept.items()}
+
+    def _predictors(self, kept: dict[str, Tensor]) -> tuple[Posterior, None]:
+        posterior = Posterior(
+            self._manifold,
+            Exponential(),
+            variance=kept["variance"].item(),
+            length_scale=kept["length_scale"].item(),
+            noise=kept["noise"].item(),
+            points=kept["inducing"],
+            coefficients=kept["coefficients"],
+            basis=kept["basis"],
+            inverse=kept["inverse"],
+        )
+        return posterior, None
+
+    def _residuals(
+        self, predictor: Posterior, kept: dict[str, Tensor], rows: Tensor, data: Tensor
+    ) -> Tensor:
+        """Residuals of rows of the fit: each is one of many that few inducing points saw."""
+        parts = []
+        for some in torch.split(rows, 4096):
+            mean, variance = predictor.predict(kept["latents"][some])
+            parts.append((data[some] - mean) / variance.sqrt()[:, None])
+        return torch.cat(parts)
 
 
 def _draws(objective: CollapsedObjective, parameters: Parameters) -> list[tuple[float, Tensor]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import warnings
 from collections.abc import Callable
 from typing import Literal
@@ -14,13 +15,14 @@ from torch import Tensor
 from hgplvm import _validation as check
 from hgplvm.estimators.base import Array, BaseGPLVM
 from hgplvm.estimators.documentation import documented
+from hgplvm.estimators.fitted import neighbor_posterior
 from hgplvm.fit import FitResult, FitState
 from hgplvm.geometry import euclidean, lorentz
-from hgplvm.geometry.neighbors import ORDERS
-from hgplvm.geometry.pose import Pose
+from hgplvm.geometry.neighbors import ORDERS, nearest_to
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters, VecchiaObjective, inside
-from hgplvm.objectives.predictive import Landmarks, exact_posterior
+from hgplvm.objectives.predictive import Landmarks, NeighborPosterior, exact_posterior
+from hgplvm.objectives.responses import Imputation
 from hgplvm.objectives.spread import row_deviations
 from hgplvm.optim import Adam, climb
 from hgplvm.start import Begin
@@ -39,6 +41,8 @@ COARSE_PROBES = 4
 # longest first step of a fit, as a share of the distance to the last of a row's neighbours: longer
 # ones would mix rows with their neighbours before the likelihood can tell them apart
 SPACING = 0.1
+# numbers that are worked on at a time for the residuals
+RESIDUAL_ENTRIES = 2**22
 
 
 class _VecchiaGPLVM(BaseGPLVM):
@@ -66,6 +70,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         dtype: str = "float64",
         random_state: int | np.random.RandomState | None = None,
         verbose: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
         callback: Callable[[FitState], object] | None = None,
     ) -> None:
         super().__init__(
@@ -82,6 +87,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             dtype=dtype,
             random_state=random_state,
             verbose=verbose,
+            checkpoint=checkpoint,
             callback=callback,
         )
         self.n_neighbors = n_neighbors
@@ -102,7 +108,14 @@ class _VecchiaGPLVM(BaseGPLVM):
         check.check_option(self._name, "order", self.order, ORDERS)
         check.check_flag(self._name, "reshuffle", self.reshuffle)
 
-    def _begin(self, data: Tensor, generator: torch.Generator, n_probes: int = 1) -> Begin:
+    def _begin(
+        self,
+        data: Tensor,
+        generator: torch.Generator,
+        *,
+        n_probes: int = 1,
+        seen: Tensor | None = None,
+    ) -> Begin:
         """Coarse to fine: of many rows, some are fitted first and the others placed amid them.
 
         Among many rows neighbours are near and steps are short, so that what is wrong with the
@@ -110,12 +123,13 @@ class _VecchiaGPLVM(BaseGPLVM):
         """
         searched = isinstance(self.init, str) and self.init != "random"
         if not searched or data.shape[0] <= FEW_ROWS:
-            return super()._begin(data, generator, n_probes)
+            return super()._begin(data, generator, n_probes=n_probes, seen=seen)
         rows = torch.randperm(data.shape[0], generator=generator)[:COARSE_ROWS].to(data.device)
         sample = data[rows]
-        begin = super()._begin(sample, generator, COARSE_PROBES)
+        some = None if seen is None else seen[rows]
+        begin = super()._begin(sample, generator, n_probes=COARSE_PROBES, seen=some)
         n_inducing = INDUCING if self.n_inducing == "auto" else int(self.n_inducing)
-        objective = self._objective(sample, begin.noise_floor, generator, n_inducing)
+        objective = self._objective(sample, begin.noise_floor, generator, n_inducing, None)
         parameters = self._parameters(begin, 1.0)
         optimizer = Adam(
             self._first_step(objective, parameters),
@@ -138,7 +152,11 @@ class _VecchiaGPLVM(BaseGPLVM):
         )
 
     def _make_objective(
-        self, data: Tensor, noise_floor: float, generator: torch.Generator
+        self,
+        data: Tensor,
+        noise_floor: float,
+        generator: torch.Generator,
+        imputation: Imputation | None = None,
     ) -> VecchiaObjective:
         n_rows = data.shape[0]
         if self.n_neighbors >= n_rows:
@@ -154,10 +172,15 @@ class _VecchiaGPLVM(BaseGPLVM):
             noisy = noise_floor > (NOISY - 1e-6) * data.square().mean().item()
             n_inducing = INDUCING if noisy else 0
         self.n_inducing_ = min(int(n_inducing), n_rows)
-        return self._objective(data, noise_floor, generator, self.n_inducing_)
+        return self._objective(data, noise_floor, generator, self.n_inducing_, imputation)
 
     def _objective(
-        self, data: Tensor, noise_floor: float, generator: torch.Generator, n_inducing: int
+        self,
+        data: Tensor,
+        noise_floor: float,
+        generator: torch.Generator,
+        n_inducing: int,
+        imputation: Imputation | None = None,
     ) -> VecchiaObjective:
         return VecchiaObjective(
             data,
@@ -171,6 +194,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             generator=generator,
             chunk_size=None if self.chunk_size == "auto" else self.chunk_size,
             noise_floor=noise_floor,
+            imputation=imputation,
         )
 
     def _first_step(self, objective: VecchiaObjective, parameters: Parameters) -> float:
@@ -189,20 +213,49 @@ class _VecchiaGPLVM(BaseGPLVM):
         last = objective.value(result.parameters)
         return (result.parameters, last) if last >= first else (start, first)
 
-    def _set_latents(self, objective: VecchiaObjective, parameters: Parameters) -> None:
-        """Pose the latents, and say how sure each one is, in the frames of that pose."""
-        posed = Pose.of(self._manifold, parameters.latents, self.center).points(parameters.latents)
-        self._set_points(posed)
-        parameters = Parameters(posed, parameters.logs, parameters.free)
-        root = self._manifold.frechet_mean(posed)
-        square = self._manifold.distance(root, posed).square().mean().item() / self.n_components
+    def _keep_model(
+        self, objective: VecchiaObjective, parameters: Parameters, data: Tensor
+    ) -> dict[str, Tensor]:
+        """Keep data and the smooth part, and how sure each latent is."""
+        manifold, x = self._manifold, parameters.latents
+        root = manifold.frechet_mean(x)
+        square = manifold.distance(root, x).square().mean().item() / self.n_components
         scale = max(math.sqrt(square), 1e-6)
         # where single neighbours say little, as many more as there are inducing points
-        n_neighbors = min(self.n_neighbors + self.n_inducing_, len(posed) - 1)
+        n_neighbors = min(self.n_neighbors + self.n_inducing_, len(x) - 1)
         deviations = row_deviations(
             objective, parameters, n_neighbors=n_neighbors, prior_scale=scale
         )
-        self.posterior_std_ = self._unit * deviations.cpu().numpy()
+        mean, covariance = objective.smooth_part(parameters, data)
+        kept = {
+            "data": data,
+            "inducing": objective.inducing,
+            "smooth_mean": mean,
+            "smooth_covariance": covariance,
+            "std": deviations,
+            "prior_root": root,
+            "prior_scale": x.new_tensor(scale),
+        }
+        return {name: tensor.double() for name, tensor in kept.items()}
+
+    def _predictors(self, kept: dict[str, Tensor]) -> tuple[NeighborPosterior, None]:
+        return neighbor_posterior(self._manifold, kept, self.n_neighbors), None
+
+    def _residuals(
+        self, predictor: NeighborPosterior, kept: dict[str, Tensor], rows: Tensor, data: Tensor
+    ) -> Tensor:
+        """Leave one out: each row given its neighbours, without itself."""
+        x, k = kept["latents"], min(self.n_neighbors, len(data) - 1)
+        size = max(1, RESIDUAL_ENTRIES // predictor.row_entries)
+        parts = []
+        for some in torch.split(rows, size):
+            near = nearest_to(self._manifold, x[some], x, k + 1)
+            # rows at the same place may hide the row itself from its own neighbours
+            own = (near == some[:, None]).to(torch.uint8)
+            near = near.gather(1, own.argsort(dim=1, stable=True)[:, :k])
+            mean, variance = predictor.of(near).predict(x[some])
+            parts.append((data[some] - mean) / variance.sqrt()[:, None])
+        return torch.cat(parts)
 
 
 @documented(flat=False, vecchia=True)

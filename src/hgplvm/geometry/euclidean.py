@@ -45,6 +45,7 @@ __all__ = [
     "to_chart",
     "to_frame",
     "to_tangent",
+    "uncenter",
     "weighted_mean",
 ]
 
@@ -190,6 +191,11 @@ def parallel_transport(x: Tensor, y: Tensor, v: Tensor) -> Tensor:  # noqa: ARG0
 def recenter(x: Tensor, root: Tensor) -> Tensor:
     """Translate root to the origin."""
     return x - root
+
+
+def uncenter(x: Tensor, root: Tensor) -> Tensor:
+    """Move the origin to root: the inverse of :func:`recenter`."""
+    return x + root
 
 
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:

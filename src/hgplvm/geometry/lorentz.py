@@ -53,6 +53,7 @@ __all__ = [
     "to_chart",
     "to_frame",
     "to_tangent",
+    "uncenter",
     "weighted_mean",
 ]
 
@@ -498,6 +499,11 @@ def recenter(x: Tensor, root: Tensor) -> Tensor:
     return project(torch.cat([along, delta - root_space * along], dim=-1))
 
 
+def uncenter(x: Tensor, root: Tensor) -> Tensor:
+    """Apply the boost that moves the origin to root: the inverse of :func:`recenter`."""
+    return recenter(x, torch.cat([root[..., :1], -root[..., 1:]], dim=-1))
+
+
 def rotate(x: Tensor, rotation: Tensor) -> Tensor:
     """Rotate (or reflect) about the origin by an orthogonal matrix [Q, Q]: ``x̃ → R x̃``."""
     return _lift(x[..., 1:] @ rotation.mT)
@@ -572,8 +578,7 @@ def weighted_mean(x: Tensor, weights: Tensor) -> Tensor:
     anchor = x[..., :1, :]
     total = (weights.unsqueeze(-2) @ recenter(x, anchor)).squeeze(-2)
     length = torch.sqrt((-inner(total, total, keepdim=True)).clamp_min(1e-30))
-    back = torch.cat([anchor[..., :1], -anchor[..., 1:]], dim=-1).squeeze(-2)
-    return recenter(project(total / length), back)
+    return uncenter(project(total / length), anchor.squeeze(-2))
 
 
 # --- the chart that users see ---------------------------------------------------------------

@@ -94,6 +94,9 @@ class Manifold(Protocol):
     def recenter(self, x: Tensor, root: Tensor, /) -> Tensor:
         """Move root to the origin by an isometry, and x with it."""
 
+    def uncenter(self, x: Tensor, root: Tensor, /) -> Tensor:
+        """Inverse of :meth:`recenter`: move the origin to root, and x with it."""
+
     def rotate(self, x: Tensor, rotation: Tensor, /) -> Tensor:
         """Rotate about the origin."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,44 +10,57 @@ from torch import Tensor
 
 from hgplvm.geometry.manifold import Manifold
 
-__all__ = ["Pose"]
+__all__ = ["Pose", "turned_deviations"]
 
 
 @dataclass(frozen=True)
 class Pose:
-    """An isometry: root to the origin, then a rotation about it. None leaves things alone."""
+    """An isometry: root to the origin, then a rotation about it."""
 
     manifold: Manifold
-    root: Tensor | None
+    root: Tensor
     rotation: Tensor
 
     @classmethod
-    def of(cls, manifold: Manifold, latents: Tensor, center: str | int) -> Pose:
-        """Find the canonical pose for the `center` parameter of a model."""
-        if center == "none":
-            q = manifold.to_frame(latents[:1], latents[:1]).shape[1]
-            return cls(manifold, None, torch.eye(q, dtype=latents.dtype, device=latents.device))
-        root = manifold.frechet_mean(latents) if center == "mean" else latents[int(center)]
+    def of(cls, manifold: Manifold, latents: Tensor, center: str | int | Tensor) -> Pose:
+        """Find the canonical pose for the `center` parameter of a model, or for a root."""
+        if isinstance(center, str) and center == "none":
+            q = manifold.to_tangent(latents[:1]).shape[1]
+            origin = manifold.origin(q, dtype=latents.dtype, device=latents.device)
+            return cls(manifold, origin, torch.eye(q).to(latents))
+        if isinstance(center, Tensor):
+            root = center
+        else:
+            root = manifold.frechet_mean(latents) if center == "mean" else latents[int(center)]
         return cls(manifold, root, manifold.canonical_rotation(manifold.recenter(latents, root)))
 
     def points(self, x: Tensor) -> Tensor:
         """Move points."""
-        if self.root is None:
-            return x
         return self.manifold.rotate(self.manifold.recenter(x, self.root), self.rotation)
 
-    def deviations(self, x: Tensor, std: Tensor) -> Tensor:
-        """Turn standard deviations into the frames of the moved points.
+    def back(self, x: Tensor) -> Tensor:
+        """Move points back to where they were: the inverse of :meth:`points`."""
+        return self.manifold.uncenter(self.manifold.rotate(x, self.rotation.mT), self.root)
 
-        Moving a frame turns it against the transported one, so a diagonal covariance becomes
-        ``R diag(s²) Rᵀ``; the square roots of its diagonal are returned.
-        """
-        moved = self.points(x)
-        tiny = 1e-4  # a step that is small against the curvature, and large against rounding
-        columns = []
-        for axis in torch.eye(std.shape[1], dtype=std.dtype, device=std.device):
-            step = self.manifold.exp_map(x, self.manifold.from_frame(x, tiny * axis.expand_as(std)))
-            log = self.manifold.log_map(moved, self.points(step))
-            columns.append(self.manifold.to_frame(moved, log) / tiny)
-        turn = torch.stack(columns, dim=-1)  # [n, Q, Q]
-        return (turn.square() * std.square().unsqueeze(1)).sum(-1).sqrt()
+    def deviations(self, x: Tensor, std: Tensor) -> Tensor:
+        """Turn standard deviations into the frames of the moved points."""
+        return turned_deviations(self.manifold, self.points, x, std)
+
+
+def turned_deviations(
+    manifold: Manifold, isometry: Callable[[Tensor], Tensor], x: Tensor, std: Tensor
+) -> Tensor:
+    """Turn deviations in the frames at x [n, ·] into those where an isometry moves x to.
+
+    Moving a frame turns it against the transported one, so a diagonal covariance becomes
+    ``R diag(s²) Rᵀ``; the square roots of its diagonal are returned.
+    """
+    moved = isometry(x)
+    tiny = 1e-4  # a step that is small against the curvature, and large against rounding
+    columns = []
+    for axis in torch.eye(std.shape[1], dtype=std.dtype, device=std.device):
+        step = manifold.exp_map(x, manifold.from_frame(x, tiny * axis.expand_as(std)))
+        log = manifold.log_map(moved, isometry(step))
+        columns.append(manifold.to_frame(moved, log) / tiny)
+    turn = torch.stack(columns, dim=-1)  # [n, Q, Q]
+    return (turn.square() * std.square().unsqueeze(1)).sum(-1).sqrt()

@@ -22,6 +22,7 @@ __all__ = [
     "log_prob",
     "monte_carlo",
     "place",
+    "pull_back",
     "sample",
     "unscented",
 ]
@@ -115,6 +116,48 @@ def kl_gradient(
     by_node = (1.0 / prior_scale**2 + (q - 1) * radial) * manifold.to_tangent(nodes)
     slope = manifold.log_stretch_slope(v.square().sum(-1)).unsqueeze(-1)
     return by_node, -(q - 1) * slope * v
+
+
+def pull_back(
+    manifold: Manifold,
+    mean: Tensor,
+    std: Tensor,
+    nodes: Tensor,
+    frame: Tensor,
+    zeta: Tensor,
+    weights: Tensor,
+    prior_scale: float,
+    *,
+    kl: str = "exact",
+) -> tuple[Tensor, Tensor]:
+    """Gradient of ``E_q[F(x)] - KL(q ‖ prior)`` with respect to q's mean and log deviations.
+
+    Parameters
+    ----------
+    mean, std : Tensor [n, Q+1], [n, Q]
+        q.
+    nodes : Tensor [n, H, Q+1]
+        Where ζ [H, Q] or [n, H, Q] is placed.
+    frame : Tensor [n, H, Q]
+        Gradient of F at each node, in the frame there, times the node's weight.
+    kl : {"exact", "paper"}
+        The divergence, or the paper's.
+
+    Returns
+    -------
+    by_mean, by_log_std : Tensor [n, Q]
+        The first in the frame at the mean.
+    """
+    v, w = std.unsqueeze(-2) * zeta, weights[:, None]
+    around = mean.unsqueeze(-2)
+    if kl == "paper":
+        by_mean, by_v = manifold.placed_gradient(around, v, frame)
+        by_log_std = (by_v * v).sum(-2) + 1.0 - (std / prior_scale).square()
+    else:
+        at_node, at_v = kl_gradient(manifold, nodes, std, zeta, prior_scale)
+        by_mean, by_v = manifold.placed_gradient(around, v, frame - w * at_node)
+        by_log_std = ((by_v - w * at_v) * v).sum(-2) + 1.0
+    return by_mean.sum(-2), by_log_std
 
 
 def kl_of_the_paper(std: Tensor, prior_scale: float) -> Tensor:

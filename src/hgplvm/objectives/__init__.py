@@ -8,7 +8,13 @@ kernel; it takes :class:`Parameters` and returns an :class:`Evaluation`.
 
 from hgplvm.objectives.collapsed import BayesianObjective, CollapsedObjective, SparseObjective
 from hgplvm.objectives.exact import ExactObjective
-from hgplvm.objectives.parameters import Evaluation, Objective, Parameters, inside
+from hgplvm.objectives.parameters import (
+    Evaluation,
+    KeptObjective,
+    Objective,
+    Parameters,
+    inside,
+)
 from hgplvm.objectives.vecchia import VecchiaObjective
 
 __all__ = [
@@ -16,6 +22,7 @@ __all__ = [
     "CollapsedObjective",
     "Evaluation",
     "ExactObjective",
+    "KeptObjective",
     "Objective",
     "Parameters",
     "SparseObjective",

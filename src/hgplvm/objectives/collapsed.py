@@ -16,6 +16,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -110,6 +111,21 @@ class CollapsedObjective(ABC):
         rows = torch.randperm(self.n_rows, generator=self.generator)[: self.n_inducing]
         self.inducing = parameters.latents[rows.to(self.data.device)]
 
+    def state(self) -> dict[str, Any]:
+        """Inducing points, what was imputed, and the random state."""
+        return {
+            "responses": self.responses.state(),
+            "inducing": self.inducing,
+            "n_steps": self._n_steps,
+            "random": self.generator.get_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        self.responses.restore(state["responses"])
+        self.inducing, self._n_steps = state["inducing"], state["n_steps"]
+        self.generator.set_state(state["random"].cpu())
+
     # --- value and gradient ---------------------------------------------------------------
 
     def noise_variance(self, parameters: Parameters) -> float:
@@ -174,8 +190,8 @@ class CollapsedObjective(ABC):
             -bound.beta * beta**2 * parameters.positive("noise")
         )
         flat = [gradients["latents"], *(gradients[name] for name in parameters.free)]
-        value = bound.value + self.responses.entropy - divergence
-        return Evaluation(value, torch.cat([g.reshape(-1) for g in flat]))
+        total = bound.value + self.responses.entropy - divergence
+        return Evaluation(total, torch.cat([g.reshape(-1) for g in flat]))
 
     # --- the two passes -------------------------------------------------------------------
 
@@ -355,6 +371,15 @@ class BayesianObjective(CollapsedObjective):
         if self.quadrature == "monte-carlo":
             self._draw_nodes()
 
+    def state(self) -> dict[str, Any]:
+        """As of every such objective, and the nodes."""
+        return {**super().state(), "zeta": self._zeta}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        super().restore(state)
+        self._zeta = state["zeta"]
+
     def _draw_nodes(self) -> None:
         self._zeta, self._weights = wrapped_normal.monte_carlo(
             self._shape, like=self.data, generator=self.generator
@@ -386,23 +411,21 @@ class BayesianObjective(CollapsedObjective):
     ) -> tuple[dict[str, Tensor], float]:
         """Pass node gradients on to μ and log s; the KL divergence adds its own to the nodes."""
         mean, std = parameters.latents[rows], parameters.logs["std"][rows].exp()
-        zeta, weights = self._rows_zeta(rows), self._weights[:, None]
+        zeta = self._rows_zeta(rows)
         placed = nodes.view(len(mean), -1, nodes.shape[-1])  # [n, H, Q+1]
         frame = frame.view(*placed.shape[:2], -1)
-        v = std.unsqueeze(1) * zeta
         divergence = self._kl_rows(placed, std, rows).sum().item()
-        if self.kl == "paper":
-            by_mean, by_v = self.manifold.placed_gradient(mean.unsqueeze(1), v, frame)
-            by_std = (by_v * v).sum(1) + 1.0 - (std / self.prior_scale).square()
-        else:
-            at_node, at_v = wrapped_normal.kl_gradient(
-                self.manifold, placed, std, zeta, self.prior_scale
-            )
-            by_mean, by_v = self.manifold.placed_gradient(
-                mean.unsqueeze(1), v, frame - weights * at_node
-            )
-            by_std = ((by_v - weights * at_v) * v).sum(1) + 1.0
-        by_move = by_mean.sum(1)
+        by_move, by_std = wrapped_normal.pull_back(
+            self.manifold,
+            mean,
+            std,
+            placed,
+            frame,
+            zeta,
+            self._weights,
+            self.prior_scale,
+            kl=self.kl,
+        )
         if self._n_steps <= self.warmup:
             by_std = torch.zeros_like(by_std)
         return {"latents": by_move, "std": by_std}, divergence

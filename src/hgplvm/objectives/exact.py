@@ -14,6 +14,7 @@ columns diag(√u).
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -67,6 +68,14 @@ class ExactObjective:
     def advance(self, parameters: Parameters) -> bool:
         """Impute anew where it is time; nothing is drawn."""
         return self.responses.advance(parameters, self.noise_variance(parameters))
+
+    def state(self) -> dict[str, Any]:
+        """Return what changes from step to step."""
+        return self.responses.state()
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        self.responses.restore(state)
 
     def noise_variance(self, parameters: Parameters) -> float:
         """``β⁻¹``."""

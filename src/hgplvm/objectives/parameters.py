@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from hgplvm.geometry import Manifold
 
-__all__ = ["Evaluation", "Objective", "Parameters", "inside"]
+__all__ = ["Evaluation", "KeptObjective", "Objective", "Parameters", "inside"]
 
 # Logarithms of positive parameters stay within this bound, in the units that the objective sees.
 LOG_BOUND = 25.0
@@ -102,3 +102,13 @@ class Objective(Protocol):
 
     def evaluate(self, parameters: Parameters, /) -> Evaluation:
         """Value and gradient."""
+
+
+class KeptObjective(Objective, Protocol):
+    """An objective whose draws can be kept, so that a fit can be interrupted and go on."""
+
+    def state(self) -> dict[str, Any]:
+        """Everything that changes from step to step, the random state included."""
+
+    def restore(self, state: dict[str, Any], /) -> None:
+        """Go on from what :meth:`state` returned."""

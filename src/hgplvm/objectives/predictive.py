@@ -15,7 +15,10 @@ nearest neighbours  the nearest training latents    ``b``, ``t`` of that   their
 ==================  ==============================  =====================  =======================
 
 The latent of a new row y maximises ``-½ D log 2πv - ‖y - m‖²/(2v)`` over its observed entries, plus
-the log density of a prior around the origin.
+the log density of a prior around the origin. In a Bayesian model the row has a distribution
+``q(x)``, and a share in the bound that the model maximises:
+
+    E_q[-½ D log 2πβ⁻¹ - ½β (‖y - m‖² + D (v - β⁻¹))] - KL(q ‖ prior)
 """
 
 from __future__ import annotations
@@ -28,9 +31,9 @@ import torch
 from torch import Tensor
 
 from hgplvm import linalg
-from hgplvm.geometry import Manifold
+from hgplvm.geometry import Manifold, wrapped_normal
 from hgplvm.geometry.neighbors import nearest_to
-from hgplvm.kernels import Kernel, gram, gram_gradient
+from hgplvm.kernels import Kernel, Pairs, gram
 from hgplvm.objectives.bound import Statistics
 from hgplvm.objectives.features import jittered_gram
 from hgplvm.objectives.parameters import Evaluation, Parameters
@@ -42,6 +45,7 @@ __all__ = [
     "Posterior",
     "Predictor",
     "RowEvaluation",
+    "VariationalPlacement",
     "collapsed_posterior",
     "exact_posterior",
     "log_prior",
@@ -49,13 +53,16 @@ __all__ = [
 
 # training latents that a row is placed amid, and numbers that are worked on at a time for it
 LIKELIEST = 10
+LANDMARK_STARTS = 3
 PLACED_ENTRIES = 2**21
 
 
 class Predictor(Protocol):
     """A model after its fit."""
 
-    manifold: Manifold
+    @property
+    def manifold(self) -> Manifold:
+        """Latent space."""
 
     @property
     def row_entries(self) -> int:
@@ -82,6 +89,8 @@ class Posterior:
         R.
     inverse : Tensor [m, m]
         W.
+    doubt : Tensor [r, D], optional
+        Variances of the basis rows' entries, where some were missing from the data.
     """
 
     manifold: Manifold
@@ -93,6 +102,7 @@ class Posterior:
     coefficients: Tensor
     basis: Tensor
     inverse: Tensor
+    doubt: Tensor | None = None
 
     @property
     def local(self) -> bool:
@@ -108,27 +118,21 @@ class Posterior:
         """Return the posterior itself: it holds everywhere."""
         return self
 
-    def covariance(self, x: Tensor) -> Tensor:
-        """``c = k(x, points)``: [n, m]."""
-        scales = {"variance": self.variance, "length_scale": self.length_scale}
-        if not self.local:
-            return gram(self.kernel, self.manifold, x, self.points, **scales)
-        return gram(self.kernel, self.manifold, x.unsqueeze(1), self.points, **scales).squeeze(1)
+    def pairs(self, x: Tensor) -> Pairs:
+        """Evaluate the kernel between each x and the points: [n, m], or [n, 1, m] if local."""
+        x = x.unsqueeze(1) if self.local else x
+        return Pairs.of(self.kernel, self.manifold, x, self.points, self.length_scale)
 
-    def covariance_gradient(self, x: Tensor, by_covariance: Tensor) -> Tensor:
+    def covariance(self, pairs: Pairs) -> Tensor:
+        """``c = k(x, points)``: [n, m]."""
+        return self.variance * (pairs.profile.squeeze(1) if self.local else pairs.profile)
+
+    def covariance_gradient(self, pairs: Pairs, by_covariance: Tensor) -> Tensor:
         """Gradient in the frames at x [n, Q] from ``∂F/∂c`` [n, m]."""
-        if self.local:
-            x, by_covariance = x.unsqueeze(1), by_covariance.unsqueeze(1)
-        gradient, *_ = gram_gradient(
-            self.kernel,
-            self.manifold,
-            x,
-            self.points,
-            by_covariance,
-            variance=self.variance,
-            length_scale=self.length_scale,
-        )
-        return gradient.squeeze(1) if self.local else gradient
+        weights = self.variance * by_covariance
+        if not self.local:
+            return pairs.gradient(weights)
+        return pairs.gradient(weights.unsqueeze(1)).squeeze(1)
 
     def reading(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Coefficients a [n, r], ``cW`` [n, m] and the variance v [n], its noise included."""
@@ -142,8 +146,18 @@ class Posterior:
 
     def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [n, D] and variance [n] of a new row at each x, its noise included."""
-        a, _, variance = self.reading(self.covariance(x))
+        a, _, variance = self.reading(self.covariance(self.pairs(x)))
         return rows_times(a, self.basis), variance
+
+    def predict_entries(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each entry of a new row at each x: [n, D] both.
+
+        What was missing from the data adds its own variance, ``Σ a² doubt``.
+        """
+        a, _, variance = self.reading(self.covariance(self.pairs(x)))
+        mean = rows_times(a, self.basis)
+        spread = variance[:, None].expand_as(mean)
+        return mean, spread if self.doubt is None else spread + rows_times(a.square(), self.doubt)
 
     def log_density(self, rows: Tensor, x: Tensor, observed: Tensor) -> Tensor:
         """Log density of the observed entries of each row at its own x: [n]."""
@@ -166,7 +180,13 @@ def log_normal(count: Tensor, misfit: Tensor, variance: Tensor) -> Tensor:
 
 
 def exact_posterior(
-    data: Tensor, parameters: Parameters, manifold: Manifold, kernel: Kernel, *, noise: float
+    data: Tensor,
+    parameters: Parameters,
+    manifold: Manifold,
+    kernel: Kernel,
+    *,
+    noise: float,
+    doubt: Tensor | None = None,
 ) -> Posterior:
     """Predictions of the exact model: ``m = k C⁻¹Y``, ``v = σ + β⁻¹ - k C⁻¹kᵀ``.
 
@@ -178,15 +198,24 @@ def exact_posterior(
         Their latents, ``variance`` and ``length_scale``.
     noise : float
         β⁻¹.
+    doubt : Tensor [N, D], optional
+        Variances of entries that were imputed, 0 for the others.
     """
     scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
     x = parameters.latents
     covariance = gram(kernel, manifold, x, x, **scales)
     inverse = linalg.inverse_from_cholesky(linalg.cholesky(covariance, shift=noise))  # C⁻¹
     return Posterior(
-        manifold, kernel, noise=noise, points=x, coefficients=inverse, basis=data, inverse=inverse,
+        manifold,
+        kernel,
+        noise=noise,
+        points=x,
+        coefficients=inverse,
+        basis=data,
+        inverse=inverse,
+        doubt=doubt,
         **scales,
-    )  # fmt: skip
+    )
 
 
 def collapsed_posterior(
@@ -198,10 +227,10 @@ def collapsed_posterior(
     *,
     noise: float,
 ) -> Posterior:
-    """Predictions of the sparse and the Bayesian model (MATHS: ``m = k_z E``).
+    """Predictions of the sparse and the Bayesian model: ``m = k E``, ``v = σ + β⁻¹ - k W kᵀ``.
 
     With ``K_mm = LLᵀ`` and ``S = (I + βL⁻¹Ψ₂L⁻ᵀ)⁻¹``: ``LᵀE = βS L⁻¹P`` and
-    ``K_mm⁻¹ - A⁻¹ = L⁻ᵀ(I - S)L⁻¹``.
+    ``W = K_mm⁻¹ - A⁻¹ = L⁻ᵀ(I - S)L⁻¹``.
     """
     scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
     gram_matrix = jittered_gram(kernel, manifold, inducing, **scales)
@@ -217,6 +246,7 @@ def collapsed_posterior(
         coefficients=whitener.mT.contiguous(),
         basis=inner @ (whitener @ statistics.projection) / noise,
         inverse=whitener.mT @ (eye - inner) @ whitener,
+        doubt=None,
         **scales,
     )
 
@@ -244,6 +274,8 @@ class NeighborPosterior:
         Inducing points.
     smooth_mean, smooth_covariance : Tensor [M, D], [M, M]
         E and S⁻¹.
+    doubt : Tensor [N, D], optional
+        Variances of entries that were imputed, 0 for the others.
     """
 
     manifold: Manifold
@@ -257,6 +289,7 @@ class NeighborPosterior:
     inducing: Tensor
     smooth_mean: Tensor
     smooth_covariance: Tensor
+    doubt: Tensor | None = None
 
     @property
     def row_entries(self) -> int:
@@ -290,15 +323,18 @@ class NeighborPosterior:
         whole = torch.cat([near.new_zeros(k, m), white.mT])  # φ = c (0; L⁻ᵀ)
         to_t = whole - to_b @ features
         inverse = left @ to_b.mT + whole @ whole.mT - to_t @ self.smooth_covariance @ to_t.mT
-        rows = self.data[neighbors]
+        doubt: Tensor | None = None
+        if self.doubt is not None:
+            doubt = torch.cat([self.doubt[neighbors], near.new_zeros(n, m, d)], dim=1)
         return Posterior(
             self.manifold,
             self.kernel,
             noise=self.noise,
             points=torch.cat([near, self.inducing.expand(n, m, near.shape[2])], dim=1),
             coefficients=torch.cat([to_b, to_t], dim=2),
-            basis=torch.cat([rows, self.smooth_mean.expand(n, m, d)], dim=1),
+            basis=torch.cat([self.data[neighbors], self.smooth_mean.expand(n, m, d)], dim=1),
             inverse=inverse,
+            doubt=doubt,
             **scales,
         )
 
@@ -351,12 +387,20 @@ class Landmarks:
         return torch.cat(placed)
 
     def starts(self, rows: Tensor, observed: Tensor) -> Tensor:
-        """Where to begin with each row: amid the likeliest landmarks, and at each of these.
+        """Where to begin with each row: [n, S, Q+1].
 
-        [n, S, Q+1].
+        Amid the likeliest landmarks, at the likeliest, and at those of the likeliest few that lie
+        the farthest from it and from each other.
         """
         middle, points = self._amid(self.log_density(rows, observed))
-        return torch.cat([middle.unsqueeze(1), points], dim=1)
+        every = torch.arange(len(rows), device=rows.device)
+        found, apart = [middle], torch.full_like(points[..., 0], torch.inf)
+        pick = torch.zeros_like(every)  # the likeliest stands first
+        for _ in range(min(LANDMARK_STARTS, points.shape[1])):
+            found.append(points[every, pick])
+            apart = torch.minimum(apart, self.manifold.distance(points, found[-1].unsqueeze(1)))
+            pick = apart.argmax(1)
+        return torch.stack(found, dim=1)
 
     def _amid(self, density: Tensor) -> tuple[Tensor, Tensor]:
         """Mean of the likeliest few landmarks with their densities as weights; and the few.
@@ -393,6 +437,8 @@ class PlacementObjective:
         1 for entries that count, 0 for the others.
     prior_scale : float, optional
         Scale τ of a wrapped normal prior at the origin; without it there is none.
+    bound : bool
+        Whether to take the row's share in a sparse model's bound in place of its log density.
     """
 
     stochastic = False
@@ -404,8 +450,10 @@ class PlacementObjective:
         observed: Tensor,
         *,
         prior_scale: float | None = None,
+        bound: bool = False,
     ) -> None:
         self.posterior = posterior
+        self._bound = bound
         self.manifold = posterior.manifold
         self.prior_scale = prior_scale
         self.n_entries = rows.numel()
@@ -423,9 +471,19 @@ class PlacementObjective:
 
     def density(self, x: Tensor) -> Tensor:
         """Log density of each row at its own x, the prior included: [n]."""
-        a, _, variance = self.posterior.reading(self.posterior.covariance(x))
-        density = log_normal(self._count, self._misfit(a)[0], variance)
+        a, _, variance = self.posterior.reading(self.posterior.covariance(self.posterior.pairs(x)))
+        density, *_ = self._likelihood(self._misfit(a)[0], variance)
         return density if self.prior_scale is None else density + self._log_prior(x)
+
+    def _likelihood(self, misfit: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Log density [n], and its derivatives by misfit and variance."""
+        if self._bound:
+            noise = torch.full_like(variance, self.posterior.noise)
+            density = log_normal(self._count, misfit, noise)
+            density = density - 0.5 * self._count * (variance / noise - 1.0)
+            return density, -0.5 / noise, -0.5 * self._count / noise
+        density = log_normal(self._count, misfit, variance)
+        return density, -0.5 / variance, 0.5 * (misfit / variance - self._count) / variance
 
     def evaluate(self, parameters: Parameters) -> RowEvaluation:
         """Sum of the log densities L, and its gradient through ``∂L/∂c``.
@@ -434,14 +492,14 @@ class PlacementObjective:
         ``∂L/∂c = ∂L/∂a Tᵀ - 2 ∂L/∂v cW``.
         """
         posterior, x = self.posterior, parameters.latents
-        c = posterior.covariance(x)
+        pairs = posterior.pairs(x)
+        c = posterior.covariance(pairs)
         a, weights, variance = posterior.reading(c)
         misfit, by_a = self._misfit(a)
-        density = log_normal(self._count, misfit, variance)
-        by_variance = 0.5 * (misfit / variance - self._count) / variance
-        by_c = rows_times(by_a.mul_(-0.5 / variance[:, None]), posterior.coefficients.mT)
+        density, by_misfit, by_variance = self._likelihood(misfit, variance)
+        by_c = rows_times(by_a.mul_(by_misfit[:, None]), posterior.coefficients.mT)
         by_c -= 2.0 * by_variance[:, None] * weights
-        gradient = posterior.covariance_gradient(x, by_c)
+        gradient = posterior.covariance_gradient(pairs, by_c)
         if self.prior_scale is not None:
             density = density + self._log_prior(x)
             gradient = gradient - prior_slope(self.manifold, x, self.prior_scale)
@@ -449,6 +507,56 @@ class PlacementObjective:
 
     def _log_prior(self, x: Tensor) -> Tensor:
         return log_prior(self.manifold, x, float(self.prior_scale or 0.0))
+
+
+class VariationalPlacement:
+    """The Bayesian model's bound as a function of new rows' ``q(x)``; none is coupled.
+
+    ``logs["std"]`` [n, Q] holds log s. Expectations are taken over unscented nodes, as in the fit.
+    """
+
+    stochastic = False
+
+    def __init__(
+        self, posterior: Posterior, rows: Tensor, observed: Tensor, *, prior_scale: float
+    ) -> None:
+        self.manifold, self.prior_scale = posterior.manifold, prior_scale
+        self.n_entries = rows.numel()
+        q = self.manifold.to_tangent(posterior.points[:1]).shape[-1]
+        self._zeta, self._weights = wrapped_normal.unscented(q, like=rows)
+        each = len(self._weights)
+        self._nodes = PlacementObjective(
+            posterior,
+            rows.repeat_interleave(each, 0),
+            observed.repeat_interleave(each, 0),
+            bound=True,
+        )
+
+    def advance(self, parameters: Parameters) -> bool:  # noqa: ARG002
+        """Nothing is drawn."""
+        return False
+
+    def value(self, parameters: Parameters) -> float:
+        """Sum of the rows' bounds."""
+        return self.evaluate(parameters).value
+
+    def evaluate(self, parameters: Parameters) -> RowEvaluation:
+        """Evaluate the bounds, and their gradients by mean and log deviations."""
+        mean, std = parameters.latents, parameters.logs["std"].exp()
+        zeta, weights = self._zeta, self._weights
+        nodes = wrapped_normal.place(self.manifold, mean.unsqueeze(1), std.unsqueeze(1), zeta)
+        there = self._nodes.evaluate(Parameters(nodes.flatten(0, 1), {}, ()))
+        shape = nodes.shape[:2]
+        density = (there.density.view(shape) * weights).sum(1)
+        density = density - wrapped_normal.kl_from_nodes(
+            self.manifold, nodes, std, zeta, weights, self.prior_scale
+        )
+        frame = weights[:, None] * there.gradient.view(*shape, -1)
+        by_mean, by_log_std = wrapped_normal.pull_back(
+            self.manifold, mean, std, nodes, frame, zeta, weights, self.prior_scale
+        )
+        gradient = torch.cat([by_mean.reshape(-1), by_log_std.reshape(-1)])
+        return RowEvaluation(density.sum().item(), gradient, density)
 
 
 class _DirectMisfit:

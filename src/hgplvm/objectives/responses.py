@@ -15,6 +15,7 @@ nearest neighbours in latent space are next to the same, for every model, and co
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -63,9 +64,7 @@ class Imputation:
         s_i².
     """
 
-    def __init__(
-        self, data: Tensor, observed: Tensor, manifold: Manifold, kernel: Kernel
-    ) -> None:
+    def __init__(self, data: Tensor, observed: Tensor, manifold: Manifold, kernel: Kernel) -> None:
         self.data, self.observed = data, observed
         self.missing = (~observed).sum(1).to(data)  # n_i
         self.spread = data.square().mean(1).clamp_min(1e-12)
@@ -173,3 +172,17 @@ class Responses:
             self.unseen = self.imputation.unseen
             self.entropy = self.imputation.entropy
             self.squares += self.unseen.sum().item()
+
+    def state(self) -> dict[str, Any]:
+        """Return what changes from step to step."""
+        kept = self.imputation
+        if kept is None:
+            return {}
+        return {"data": kept.data, "spread": kept.spread, "n_steps": self.n_steps}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        if self.imputation is not None:
+            self.imputation.data, self.imputation.spread = state["data"], state["spread"]
+            self.n_steps = state["n_steps"]
+            self.refresh()

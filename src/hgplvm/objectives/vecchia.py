@@ -35,6 +35,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -284,6 +285,25 @@ class VecchiaObjective:
         self.groups = self.order[torch.cat([found, own], dim=1)]
         self.regroup()
         self.inducing = parameters.latents[self._shuffled()[: self.n_inducing]]
+
+    def state(self) -> dict[str, Any]:
+        """Order, groups and inducing points, what was imputed, and the random state."""
+        return {
+            "responses": self.responses.state(),
+            "order": self.order,
+            "groups": self.groups,
+            "inducing": self.inducing,
+            "n_steps": self._n_steps,
+            "random": self.generator.get_state(),
+        }
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state` returned."""
+        self.responses.restore(state["responses"])
+        self.order, self.groups = state["order"], state["groups"]
+        self.inducing, self._n_steps = state["inducing"], state["n_steps"]
+        self.generator.set_state(state["random"].cpu())
+        self.regroup()
 
     def spacing(self, parameters: Parameters) -> float:
         """Median distance to the last of a row's neighbours, over the last rows of the order."""
