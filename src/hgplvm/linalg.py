@@ -14,7 +14,13 @@ from torch import Tensor
 
 from hgplvm.errors import JitterWarning, NotPositiveDefiniteError
 
-__all__ = ["cholesky", "inverse_from_cholesky", "log_det_from_cholesky", "solve_cholesky"]
+__all__ = [
+    "cholesky",
+    "cholesky_shifted",
+    "inverse_from_cholesky",
+    "log_det_from_cholesky",
+    "solve_cholesky",
+]
 
 
 def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
@@ -63,6 +69,23 @@ def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
         f"{shift:.3g} is noise) is not positive definite, even with jitter of {0.1 * jitter:.3g}. "
         "Check the data for extreme values, or use dtype='float64'."
     )
+
+
+def cholesky_shifted(a: Tensor) -> Tensor:
+    """Lower factor of ``I + A`` for A [n, n] that is positive semidefinite but for rounding.
+
+    Where A was whitened by a nearly singular matrix, rounding can make eigenvalues negative that
+    are next to nothing, by much more than 1: these are set to 0, where jitter would bend the others
+    as well.
+    """
+    eye = torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
+    factor, info = torch.linalg.cholesky_ex(a + eye)
+    if not info.any() and bool(factor.diagonal().isfinite().all()):
+        return factor
+    if not bool(a.isfinite().all()):
+        return cholesky(a, shift=1.0)  # which says so
+    values, vectors = torch.linalg.eigh(0.5 * (a + a.mT))
+    return cholesky((vectors * values.clamp_min(0.0)) @ vectors.mT, shift=1.0)
 
 
 def inverse_from_cholesky(factor: Tensor) -> Tensor:

@@ -19,7 +19,7 @@ from hgplvm import init
 from hgplvm.geometry import Manifold
 from hgplvm.heldout import search_noise
 from hgplvm.kernels import Kernel
-from hgplvm.objectives.responses import rotated_to_rank
+from hgplvm.objectives.responses import Imputation, rotated_to_rank
 
 __all__ = ["RATE", "Begin", "find_start"]
 
@@ -72,7 +72,7 @@ def find_start(
     generator: torch.Generator,
     given: Tensor | None = None,
     n_probes: int = 1,
-    seen: Tensor | None = None,
+    imputation: Imputation | None = None,
 ) -> Begin:
     """Find the start of a fit.
 
@@ -86,11 +86,12 @@ def find_start(
         Least noise variance; without it, what rows that are held out say.
     smallest_floor : float
         The floor where the noise is free to vanish.
-    seen : Tensor of bool [N, D], optional
-        False for entries that are missing, and filled with guesses.
+    imputation : Imputation, optional
+        Which entries are missing, and what stands for them in the data.
     """
+    whole = data if imputation is None else imputation.columns()
     candidates = init.Candidates(
-        rotated_to_rank(data),
+        rotated_to_rank(whole),
         n_components,
         manifold,
         kernel,
@@ -116,13 +117,13 @@ def find_start(
                 kernel,
                 rate=RATE,
                 generator=generator,
-                seen=None if seen is None else seen[candidates.probe_rows],
+                seen=None if imputation is None else imputation.observed[candidates.probe_rows],
             )
             noise_floor = max(noise.floor, smallest_floor)
             history |= noise.arrays()
     latents = candidates.latents(chosen)
     variance, noise_variance = init.variogram(
-        data,
+        whole,
         latents,
         manifold,
         kernel,

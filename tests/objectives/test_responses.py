@@ -5,7 +5,6 @@ import math
 import pytest
 import torch
 
-from hgplvm.geometry import lorentz
 from hgplvm.kernels import Exponential, gram
 from hgplvm.objectives import (
     BayesianObjective,
@@ -67,12 +66,10 @@ def parameters(manifold, normal, kind):
 
 
 @pytest.fixture
-def gappy(manifold, normal):
+def gappy(normal):
     data, observed = normal(N, D), normal(N, D) > -0.5
     observed[:4] = True
-    imputation = Imputation(data, observed, manifold, Exponential())
-    imputation.spread = 0.1 + normal(N).square()
-    return imputation
+    return Imputation(data, observed, 0.1 + normal(N).square())
 
 
 @pytest.mark.parametrize("kind", MODELS)
@@ -114,62 +111,63 @@ def drawn(manifold, normal):
     return here, covariance, data, observed
 
 
-def test_the_value_is_a_tight_lower_bound_of_what_is_observed(manifold, normal):
-    here, covariance, data, observed = drawn(manifold, normal)
-    truth = observed_log_likelihood(data, observed, covariance)
-    imputation = Imputation(data * observed, observed, manifold, Exponential())
-    objective = make("exact", data * observed, manifold, imputation=imputation)
-    loose = objective.value(here)
-    objective.responses.begin(here, 0.21)
-    tight = objective.value(here)
-    assert loose < tight <= truth
-    assert truth - tight < 0.15 * (truth - loose)
-    assert objective.n_entries == int(observed.sum())
-
-
-def test_gaps_get_their_conditional_means(manifold, normal, monkeypatch):
-    """With all others as neighbours: the mean given everything observed in the column."""
-    monkeypatch.setattr("hgplvm.objectives.responses.NEIGHBORS", N - 1)
-    here, covariance, data, observed = drawn(manifold, normal)
-    imputation = Imputation(data * observed, observed, manifold, Exponential())
-    imputation.update(here, 0.21, 60)
+def best(data, observed, covariance):
+    """Means given all that is observed, and the variance of each row given all others."""
+    filled = data * observed
     for d in range(D):
         rows, gaps = observed[:, d], ~observed[:, d]
         weights = torch.linalg.solve(covariance[rows][:, rows], covariance[rows][:, gaps])
-        expected = weights.mT @ data[rows, d]
-        inside = expected.clamp(data[rows, d].min(), data[rows, d].max())
-        assert torch.allclose(imputation.data[gaps, d], inside, atol=1e-6)
-    assert torch.equal(imputation.data[observed], data[observed])
-    # the variance of one row given all others
-    exact = 1.0 / torch.linalg.inv(covariance).diagonal()
-    gappy = imputation.missing > 0
-    assert torch.allclose(imputation.spread[gappy], exact[gappy], rtol=1e-8)
+        filled[gaps, d] = weights.mT @ data[rows, d]
+    return Imputation(filled, observed, 1.0 / torch.linalg.inv(covariance).diagonal())
 
 
-@pytest.mark.parametrize("kind", MODELS)
-def test_updates_come_with_the_steps_and_are_told(kind, manifold, normal):
-    here = parameters(manifold, normal, kind)
-    data, observed = normal(N, D), normal(N, D) > -0.5
-    imputation = Imputation(data * observed, observed, manifold, Exponential())
-    objective = make(kind, data * observed, manifold, imputation=imputation)
-    objective.evaluate(here)
-    told = [objective.advance(here) for _ in range(10)]
-    assert told[-1]
-    assert not torch.equal(imputation.data, data * observed)
-    fresh = make(kind, imputation.data, manifold, imputation=imputation)
-    for name in ("inducing", "groups", "order"):
-        if hasattr(objective, name):
-            setattr(fresh, name, getattr(objective, name))
-    if kind.startswith("vecchia"):
-        fresh.regroup()
-    assert objective.value(here) == pytest.approx(fresh.value(here), rel=1e-12)
+def test_the_value_is_a_lower_bound_of_what_is_observed(manifold, normal):
+    here, covariance, data, observed = drawn(manifold, normal)
+    truth = observed_log_likelihood(data, observed, covariance)
+    poor = Imputation(data * observed, observed, torch.ones(N).double())
+    good = best(data, observed, covariance)
+    loose, tight = (
+        make("exact", guess.data, manifold, imputation=guess).value(here) for guess in (poor, good)
+    )
+    assert loose < tight <= truth
+    assert truth - tight < 0.15 * (truth - loose)
 
 
-def test_complete_data_are_left_alone(normal):
-    data = normal(N, D)
-    objective = ExactObjective(data, lorentz, Exponential())
-    here = parameters(lorentz, normal, "exact")
-    objective.responses.begin(here, 0.2)
-    assert not any(objective.advance(here) for _ in range(20))
-    assert objective.responses.unseen is None
-    assert torch.equal(objective.responses.data, data)
+def test_the_bound_is_highest_at_the_conditional_means_and_variances(manifold, normal):
+    here, covariance, data, observed = drawn(manifold, normal)
+    good = best(data, observed, covariance)
+    top = make("exact", good.data, manifold, imputation=good).value(here)
+    for change in (-0.05, 0.05):
+        moved = torch.where(observed, good.data, good.data + change)
+        for other in (
+            Imputation(moved, observed, good.spread),
+            Imputation(good.data, observed, good.spread * (1.0 + change)),
+        ):
+            assert make("exact", other.data, manifold, imputation=other).value(here) < top
+
+
+def test_only_what_is_observed_counts_as_an_entry(manifold, gappy):
+    for kind in MODELS:
+        objective = make(kind, gappy.data, manifold, imputation=gappy)
+        assert objective.n_entries == int(gappy.observed.sum())
+
+
+def test_further_columns_hold_the_expected_distances(gappy, monkeypatch):
+    expected = torch.cdist(gappy.data, gappy.data).square()
+    expected += gappy.unseen[:, None] + gappy.unseen
+    expected.fill_diagonal_(0.0)
+    exact = torch.cdist(gappy.columns(), gappy.columns()).square()
+    assert torch.allclose(exact, expected, atol=1e-9)
+    monkeypatch.setattr("hgplvm.objectives.responses.DIAGONAL_ROWS", N - 1)
+    monkeypatch.setattr("hgplvm.objectives.responses.SKETCH", 4096)
+    near = torch.cdist(gappy.columns(), gappy.columns()).square()
+    assert near.shape == expected.shape
+    assert (near - expected).abs().max() < 0.1 * expected.max()
+
+
+def test_units_and_rows(gappy):
+    twice = gappy.scaled(2.0)
+    assert torch.allclose(twice.unseen, 4.0 * gappy.unseen)
+    assert torch.allclose(twice.columns(), 2.0 * gappy.columns())
+    rows = torch.tensor([5, 2])
+    assert torch.equal(gappy.of_rows(rows).unseen, gappy.unseen[rows])

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.impute import KNNImputer
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from torch import Tensor
@@ -24,6 +23,7 @@ from hgplvm.estimators.keeping import KeptModel
 from hgplvm.estimators.views import ViewedModel
 from hgplvm.fit import FitResult, FitState, fit
 from hgplvm.geometry import Manifold, lorentz
+from hgplvm.init.gaps import fill_gaps
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters, inside
 from hgplvm.objectives.responses import Imputation
@@ -43,11 +43,10 @@ NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
 FLAT_LENGTH_SCALE = 3.0
 # kinds of start behind each name
 START_KINDS = {"auto": starts.KINDS, "mds": ("mds", "mds-denoised"), "pca": ("pca",)}
+# least variance of a missing entry, as a share of the data's
+SMALLEST_SPREAD = 1e-9
 # flat space has no scale of its own: these are multiples of its length scale
 FLAT_SCALES = tuple(FLAT_LENGTH_SCALE / factor for factor in (50.0, 12.0, 4.0, 1.5))
-# rows that first guesses of missing entries are taken from, and how many for each
-DONOR_ROWS = 3000
-DONORS = 5
 
 
 class BaseGPLVM(
@@ -127,22 +126,27 @@ class BaseGPLVM(
         # the paper's descent has an absolute step length, so it sees the data in their own units
         unit = _root_mean_square(data if observed is None else data[observed])
         self._scale = 1.0 if self.optimizer == "rgd" else unit
-        filled = data if observed is None else _first_guesses(data / unit, seed) * unit
-        scaled = torch.from_numpy(filled / unit).to(device, DTYPES[self.dtype])
-        seen = None if observed is None else torch.from_numpy(observed).to(device)
+        filled, imputation = data / unit, None
+        if observed is not None:
+            guess = fill_gaps(filled, seed)
+            filled, spread = guess.data, guess.spread
+        scaled = torch.from_numpy(filled).to(device, DTYPES[self.dtype])
+        if observed is not None:
+            imputation = Imputation(
+                scaled,
+                torch.from_numpy(observed).to(device),
+                torch.from_numpy(spread).to(scaled).clamp_min(SMALLEST_SPREAD),
+            )
         if checkpoint is not None and checkpoint.begin is not None:
             begin = Begin.restored(checkpoint.begin)
         else:
-            begin = self._begin(scaled, generator, seen=seen)
+            begin = self._begin(scaled, generator, imputation=imputation)
         parameters = self._parameters(begin, (unit / self._scale) ** 2)
         if unit != self._scale:
             scaled = scaled * unit
-        imputation = None
-        if seen is not None:
-            imputation = Imputation(scaled, seen, self._manifold, Exponential())
+            imputation = None if imputation is None else imputation.scaled(unit)
         floor = begin.noise_floor * (unit / self._scale) ** 2
         objective = self._make_objective(scaled, floor, generator, imputation)
-        objective.responses.begin(parameters, objective.noise_variance(parameters))
         optimizer = self._make_optimizer(objective, parameters)
         if checkpoint is not None:
             checkpoint.begin = begin.state()
@@ -157,12 +161,8 @@ class BaseGPLVM(
             verbose=self.verbose,
             snapshots=checkpoint,
         )
-        noise = objective.noise_variance(result.parameters)
-        objective.responses.begin(result.parameters, noise)
         final, value = self._finish(objective, parameters, result)
         numbers = self._describe(objective, value, final)
-        if imputation is not None:
-            scaled = imputation.data
         self._keep(objective, final, scaled, columns, digests)
         self.log_likelihood_ = numbers["objective"]
         self.variance_ = numbers["variance"]
@@ -245,7 +245,7 @@ class BaseGPLVM(
         generator: torch.Generator,
         *,
         n_probes: int = 1,
-        seen: Tensor | None = None,
+        imputation: Imputation | None = None,
     ) -> Begin:
         """Latents, σ, β⁻¹ and κ to start from, and the floor of the noise."""
         manifold, q = self._manifold, self.n_components
@@ -277,7 +277,7 @@ class BaseGPLVM(
             generator=generator,
             given=None if isinstance(self.init, str) else self._given_latents(data),
             n_probes=n_probes,
-            seen=seen,
+            imputation=imputation,
         )
 
     def _given_latents(self, data: Tensor) -> Tensor:
@@ -361,14 +361,12 @@ class BaseGPLVM(
 
     def _finish(
         self,
-        objective: Any,
+        objective: Any,  # noqa: ARG002
         start: Parameters,  # noqa: ARG002
         result: FitResult,
     ) -> tuple[Parameters, float]:
         """Where the fit ended, never below its start, and the value to report."""
-        if objective.responses.imputation is None:
-            return result.parameters, result.value
-        return result.parameters, objective.value(result.parameters)  # as imputed at the end
+        return result.parameters, result.value
 
 
 def _centred(data: Array) -> tuple[Array, Array, Array | None]:
@@ -386,17 +384,6 @@ def _centred(data: Array) -> tuple[Array, Array, Array | None]:
             )
     columns = np.nanmean(data, axis=0)
     return columns, data - columns, observed
-
-
-def _first_guesses(data: Array, seed: int) -> Array:
-    """Missing entries from the rows that are nearest by what both have observed."""
-    donors = data
-    if len(data) > DONOR_ROWS:
-        some = np.random.default_rng(seed).choice(len(data), DONOR_ROWS, replace=False)
-        donors = data[some]
-    # what no donor has stays at the column's mean, which is 0
-    imputer = KNNImputer(n_neighbors=min(DONORS, len(donors)), keep_empty_features=True)
-    return imputer.fit(donors).transform(data)
 
 
 def _listed(numbers: Array, most: int = 5) -> str:

@@ -114,7 +114,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         generator: torch.Generator,
         *,
         n_probes: int = 1,
-        seen: Tensor | None = None,
+        imputation: Imputation | None = None,
     ) -> Begin:
         """Coarse to fine: of many rows, some are fitted first and the others placed amid them.
 
@@ -123,13 +123,13 @@ class _VecchiaGPLVM(BaseGPLVM):
         """
         searched = isinstance(self.init, str) and self.init != "random"
         if not searched or data.shape[0] <= FEW_ROWS:
-            return super()._begin(data, generator, n_probes=n_probes, seen=seen)
+            return super()._begin(data, generator, n_probes=n_probes, imputation=imputation)
         rows = torch.randperm(data.shape[0], generator=generator)[:COARSE_ROWS].to(data.device)
         sample = data[rows]
-        some = None if seen is None else seen[rows]
-        begin = super()._begin(sample, generator, n_probes=COARSE_PROBES, seen=some)
+        some = None if imputation is None else imputation.of_rows(rows)
+        begin = super()._begin(sample, generator, n_probes=COARSE_PROBES, imputation=some)
         n_inducing = INDUCING if self.n_inducing == "auto" else int(self.n_inducing)
-        objective = self._objective(sample, begin.noise_floor, generator, n_inducing, None)
+        objective = self._objective(sample, begin.noise_floor, generator, n_inducing, some)
         parameters = self._parameters(begin, 1.0)
         optimizer = Adam(
             self._first_step(objective, parameters),

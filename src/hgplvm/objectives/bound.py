@@ -85,7 +85,7 @@ def collapsed_bound(gram: Tensor, statistics: Statistics, beta: float) -> Bound:
     eye = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     whitener = _inverse_lower(linalg.cholesky(gram), eye)  # L⁻¹
     white = whitener @ psi2 @ whitener.mT  # B
-    factor = linalg.cholesky(beta * white, shift=1.0)  # L_B
+    factor = linalg.cholesky_shifted(beta * white)  # L_B
     inner = _inverse_lower(factor, eye)  # L_B⁻¹
     half = inner @ (whitener @ statistics.projection)  # L_B⁻¹L⁻¹P
 

@@ -104,7 +104,7 @@ class CollapsedObjective(ABC):
         self._n_steps += 1
         if due:
             self.draw(parameters)
-        return self.responses.advance(parameters, self.noise_variance(parameters)) or due
+        return due
 
     def draw(self, parameters: Parameters) -> None:
         """Take M rows of the latents, at random, as inducing points."""
@@ -112,9 +112,8 @@ class CollapsedObjective(ABC):
         self.inducing = parameters.latents[rows.to(self.data.device)]
 
     def state(self) -> dict[str, Any]:
-        """Inducing points, what was imputed, and the random state."""
+        """Inducing points and the random state."""
         return {
-            "responses": self.responses.state(),
             "inducing": self.inducing,
             "n_steps": self._n_steps,
             "random": self.generator.get_state(),
@@ -122,7 +121,6 @@ class CollapsedObjective(ABC):
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what :meth:`state` returned."""
-        self.responses.restore(state["responses"])
         self.inducing, self._n_steps = state["inducing"], state["n_steps"]
         self.generator.set_state(state["random"].cpu())
 

@@ -65,17 +65,16 @@ class ExactObjective:
 
     stochastic = False
 
-    def advance(self, parameters: Parameters) -> bool:
-        """Impute anew where it is time; nothing is drawn."""
-        return self.responses.advance(parameters, self.noise_variance(parameters))
+    def advance(self, parameters: Parameters) -> bool:  # noqa: ARG002
+        """Nothing is drawn."""
+        return False
 
     def state(self) -> dict[str, Any]:
-        """Return what changes from step to step."""
-        return self.responses.state()
+        """Nothing changes from step to step."""
+        return {}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state` returned."""
-        self.responses.restore(state)
+        """Go on: there is nothing to restore."""
 
     def noise_variance(self, parameters: Parameters) -> float:
         """``β⁻¹``."""

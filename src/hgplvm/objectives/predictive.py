@@ -237,7 +237,7 @@ def collapsed_posterior(
     eye = torch.eye(len(inducing), dtype=inducing.dtype, device=inducing.device)
     whitener = torch.linalg.solve_triangular(linalg.cholesky(gram_matrix), eye, upper=False)  # L⁻¹
     white = whitener @ statistics.psi2 @ whitener.mT / noise
-    inner = linalg.inverse_from_cholesky(linalg.cholesky(white, shift=1.0))  # S
+    inner = linalg.inverse_from_cholesky(linalg.cholesky_shifted(white))  # S
     return Posterior(
         manifold,
         kernel,

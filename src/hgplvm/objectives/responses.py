@@ -7,35 +7,27 @@ with means in the gaps::
     log p(Y_observed) ≥ E_q[log p(Y)] + H(q),    E_q[YYᵀ] = ŶŶᵀ + diag(u),    u_i = n_i s_i²
 
 for n_i gaps in row i. So an objective needs the filled data, the vector u, and a constant, the
-entropy ``H(q) = ½ Σ_i n_i log 2πe s_i²``. The bound holds for any q. The best q of this form has
-the mean and the variance of each missing entry given all other rows; those of a row given its
-nearest neighbours in latent space are next to the same, for every model, and cost O(N(k³ + kD)).
+entropy ``H(q) = ½ Σ_i n_i log 2πe s_i²``. The bound holds for any q.
+
+q is found before the fit (:mod:`hgplvm.init.gaps`) and stays. To update it from the latents as
+they move would raise the bound further, but latents and guesses then confirm each other: a row
+whose gaps leave it between two branches commits to one of them, and both the distances and the
+decoded entries come out worse than with guesses that know only what was observed.
 """
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from hgplvm.geometry import Manifold
-from hgplvm.geometry.neighbors import nearest_others
-from hgplvm.kernels import Kernel
-from hgplvm.objectives.parameters import Parameters
-from hgplvm.objectives.predictive import NeighborPosterior
-
 __all__ = ["Imputation", "Responses", "rotated_to_rank"]
 
-# neighbours that speak for a missing entry, and sweeps over all rows at the start and later
-NEIGHBORS = 20
-FIRST_SWEEPS = 5
-SWEEPS = 2
-# steps between two updates
-UPDATE = 10
-# numbers that are worked on at a time
-ENTRIES = 2**22
+# rows up to which unseen variance gets a column for each, and columns for more
+DIAGONAL_ROWS = 3000
+SKETCH = 256
 
 
 def rotated_to_rank(data: Tensor) -> Tensor:
@@ -46,33 +38,49 @@ def rotated_to_rank(data: Tensor) -> Tensor:
     return torch.linalg.qr(data.mT, mode="r").R.mT.contiguous()
 
 
+@dataclass(frozen=True)
 class Imputation:
     """The distribution q of the missing entries.
-
-    Parameters
-    ----------
-    data : Tensor [N, D]
-        Centred data with first guesses in the gaps.
-    observed : Tensor of bool [N, D]
-        False where an entry is missing.
 
     Attributes
     ----------
     data : Tensor [N, D]
-        Ŷ: the data with the means of q in the gaps.
+        Ŷ: centred data with the means of q in the gaps.
+    observed : Tensor of bool [N, D]
+        False where an entry is missing.
     spread : Tensor [N]
         s_i².
     """
 
-    def __init__(self, data: Tensor, observed: Tensor, manifold: Manifold, kernel: Kernel) -> None:
-        self.data, self.observed = data, observed
-        self.missing = (~observed).sum(1).to(data)  # n_i
-        self.spread = data.square().mean(1).clamp_min(1e-12)
-        self._manifold, self._kernel = manifold, kernel
-        # no mean of q leaves the range of its column, whatever the neighbours say
-        infinite = torch.full_like(data, torch.inf)
-        self._low = torch.where(observed, data, infinite).amin(0)
-        self._high = torch.where(observed, data, -infinite).amax(0)
+    data: Tensor
+    observed: Tensor
+    spread: Tensor
+
+    @property
+    def missing(self) -> Tensor:
+        """How many entries of each row are missing: n_i."""
+        return (~self.observed).sum(1).to(self.data)
+
+    def scaled(self, factor: float) -> Imputation:
+        """Go over to units in which numbers are so many times as large."""
+        return Imputation(self.data * factor, self.observed, self.spread * factor**2)
+
+    def of_rows(self, rows: Tensor) -> Imputation:
+        """Return that of some of the rows."""
+        return Imputation(self.data[rows], self.observed[rows], self.spread[rows])
+
+    def columns(self) -> Tensor:
+        """Return the data with further columns that hold the unseen variance: [N, D + N'].
+
+        Squared distances between rows are then ``‖ŷ_i - ŷ_j‖² + u_i + u_j``, their expectation
+        under q: exactly up to some thousand rows, and with random signs in fewer columns beyond.
+        """
+        n = len(self.data)
+        root = self.unseen.sqrt()
+        if n <= DIAGONAL_ROWS:
+            return torch.cat([self.data, torch.diag(root)], dim=1)
+        signs = torch.randn(n, SKETCH, generator=torch.Generator().manual_seed(0)).sign()
+        return torch.cat([self.data, root[:, None] * signs.to(self.data) / SKETCH**0.5], dim=1)
 
     @property
     def unseen(self) -> Tensor:
@@ -84,39 +92,9 @@ class Imputation:
         """``H(q)``."""
         return 0.5 * (self.missing * torch.log(2.0 * math.pi * math.e * self.spread)).sum().item()
 
-    def update(self, parameters: Parameters, noise: float, n_sweeps: int) -> None:
-        """Mean and variance of the gaps given each row's neighbours, in sweeps over all rows."""
-        x, n = parameters.latents, len(self.data)
-        near = nearest_others(self._manifold, x, min(NEIGHBORS, n - 1))
-        rows = torch.nonzero(self.missing).squeeze(1)
-        width = near.shape[1]
-        size = max(1, ENTRIES // (width * (4 * width + 2 * self.data.shape[1])))
-        empty = x[:0]
-        for _ in range(n_sweeps):
-            model = NeighborPosterior(
-                self._manifold,
-                self._kernel,
-                variance=parameters.positive("variance"),
-                length_scale=parameters.positive("length_scale"),
-                noise=noise,
-                n_neighbors=width,
-                data=self.data,
-                latents=x,
-                inducing=empty,
-                smooth_mean=self.data[:0],
-                smooth_covariance=empty.new_zeros(0, 0),
-            )
-            filled, spread = self.data.clone(), self.spread.clone()
-            for part in torch.split(rows, size):
-                mean, variance = model.of(near[part]).predict(x[part])
-                mean = torch.minimum(torch.maximum(mean, self._low), self._high)
-                filled[part] = torch.where(self.observed[part], self.data[part], mean)
-                spread[part] = variance
-            self.data, self.spread = filled, spread
-
 
 class Responses:
-    """Data for an objective: complete, or with an imputation that follows the latents.
+    """Data for an objective, complete or with what stands for missing entries.
 
     Attributes
     ----------
@@ -136,53 +114,11 @@ class Responses:
         self.n_rows, self.n_columns = data.shape
         self.n_entries = self.n_rows * self.n_columns
         self.imputation = imputation
-        self.unseen: Tensor | None = None
-        self.entropy = 0.0
-        self.n_steps = 0
-        if imputation is not None:
-            self.n_entries -= int(imputation.missing.sum())
-        self._take(data if imputation is None else imputation.data)
-
-    def advance(self, parameters: Parameters, noise: float) -> bool:
-        """Count a step, and update the imputation when it is time: True where data changed."""
-        if self.imputation is None:
-            return False
-        self.n_steps += 1
-        due = self.n_steps % UPDATE == 0
-        if due:
-            self.imputation.update(parameters, noise, SWEEPS)
-            self.refresh()
-        return due
-
-    def begin(self, parameters: Parameters, noise: float) -> None:
-        """Impute for latents that the first guesses did not know."""
-        if self.imputation is not None:
-            self.imputation.update(parameters, noise, FIRST_SWEEPS)
-            self.refresh()
-
-    def refresh(self) -> None:
-        """Take over what the imputation has."""
-        if self.imputation is not None:
-            self._take(self.imputation.data)
-
-    def _take(self, data: Tensor) -> None:
         self.data = rotated_to_rank(data)
         self.squares = self.data.square().sum().item()
-        if self.imputation is not None:
-            self.unseen = self.imputation.unseen
-            self.entropy = self.imputation.entropy
+        self.unseen: Tensor | None = None
+        self.entropy = 0.0
+        if imputation is not None:
+            self.unseen, self.entropy = imputation.unseen, imputation.entropy
             self.squares += self.unseen.sum().item()
-
-    def state(self) -> dict[str, Any]:
-        """Return what changes from step to step."""
-        kept = self.imputation
-        if kept is None:
-            return {}
-        return {"data": kept.data, "spread": kept.spread, "n_steps": self.n_steps}
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Go on from what :meth:`state` returned."""
-        if self.imputation is not None:
-            self.imputation.data, self.imputation.spread = state["data"], state["spread"]
-            self.n_steps = state["n_steps"]
-            self.refresh()
+            self.n_entries -= int(imputation.missing.sum())

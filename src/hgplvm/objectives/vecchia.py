@@ -261,16 +261,13 @@ class VecchiaObjective:
     def advance(self, parameters: Parameters) -> bool:
         """Count a step, and draw when it is time: True where the value changed by it."""
         self._n_steps += 1
-        imputed = self.responses.advance(parameters, self.noise_variance(parameters))
         due = self._n_steps % self.neighbor_update == 0
         if due:
             self.draw(parameters)
-        elif imputed:
-            self.regroup()
-        return due or imputed
+        return due
 
-    def regroup(self) -> None:
-        """Take note of the groups, or of the data, as they are now."""
+    def _regroup(self) -> None:
+        """Take note of the groups as they are now."""
         self._group_data.draw(self.groups, self._chunk_size(self.data.shape[1]))
 
     def draw(self, parameters: Parameters) -> None:
@@ -283,13 +280,12 @@ class VecchiaObjective:
         found = nearest_earlier(self.manifold, parameters.latents[self.order], self.n_neighbors)
         own = torch.arange(self.n_rows, device=found.device)[:, None]
         self.groups = self.order[torch.cat([found, own], dim=1)]
-        self.regroup()
+        self._regroup()
         self.inducing = parameters.latents[self._shuffled()[: self.n_inducing]]
 
     def state(self) -> dict[str, Any]:
-        """Order, groups and inducing points, what was imputed, and the random state."""
+        """Order, groups, inducing points and the random state."""
         return {
-            "responses": self.responses.state(),
             "order": self.order,
             "groups": self.groups,
             "inducing": self.inducing,
@@ -299,11 +295,10 @@ class VecchiaObjective:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Go on from what :meth:`state` returned."""
-        self.responses.restore(state["responses"])
         self.order, self.groups = state["order"], state["groups"]
         self.inducing, self._n_steps = state["inducing"], state["n_steps"]
         self.generator.set_state(state["random"].cpu())
-        self.regroup()
+        self._regroup()
 
     def spacing(self, parameters: Parameters) -> float:
         """Median distance to the last of a row's neighbours, over the last rows of the order."""
