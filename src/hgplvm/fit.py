@@ -21,7 +21,7 @@ from tqdm.auto import tqdm
 
 from hgplvm.errors import FitInterruptedWarning
 from hgplvm.objectives import Evaluation, KeptObjective, Parameters
-from hgplvm.optim import Optimizer, recall, recalled
+from hgplvm.optim import Optimizer, Step, recall, recalled
 
 __all__ = ["FitResult", "FitState", "Snapshots", "fit"]
 
@@ -148,7 +148,7 @@ def fit(
 
     state = FitState(log.n_iter, log.last, parameters.latents)
     reason = f"reached max_iter={max_iter}; raise max_iter to go on"
-    over = True
+    over, interrupted = True, False
     last = snapshot() if snapshots is not None else None
     if snapshots is not None and last is not None and saved is None:
         snapshots.save(last, now=True)
@@ -170,39 +170,52 @@ def fit(
             if objective.stochastic or here.value > best_value:
                 best, best_value = parameters, here.value
             state = log.add(parameters, here, step_size=step.size)
+            arrived = _arrived(objective, optimizer, step, log, state, tol)
             if snapshots is not None:
-                last = snapshot()
+                last = snapshot(arrived)
                 snapshots.save(last, now=False)
             bar.set_postfix_str(f"objective {state.objective:.6g}", refresh=False)
             bar.update()
             if callback is not None and callback(state):
-                reason = f"stopped by the callback after {log.n_iter} steps"
-                over = False
+                reason, over = f"stopped by the callback after {log.n_iter} steps", False
                 break
-            if step.stalled is not None:
-                reason = f"stopped after {log.n_iter} steps: {step.stalled}"
-                break
-            if objective.stochastic:
-                continue
-            if optimizer.monotone and log.settled(tol * objective.n_entries):
-                reason = f"converged after {log.n_iter} steps: the objective rises less than tol"
-                break
-            if state.numbers["gradient_norm"] < VANISHED * tol * objective.n_entries:
-                reason = f"converged after {log.n_iter} steps: the gradient vanishes"
+            if arrived is not None:
+                reason = arrived
                 break
     except KeyboardInterrupt:
-        over = False
-        reason = f"interrupted from the keyboard after {log.n_iter} steps"
+        reason, over = f"interrupted from the keyboard after {log.n_iter} steps", False
+        interrupted = True
+    finally:
+        bar.close()
+    if snapshots is not None and last is not None:
+        snapshots.save({**last, "stop_reason": reason} if over else last, now=True)
+    if interrupted:
         warnings.warn(
             f"The fit was {reason}; the best state so far is returned.",
             FitInterruptedWarning,
             stacklevel=2,
         )
-    finally:
-        bar.close()
-    if snapshots is not None and last is not None:
-        snapshots.save({**last, "stop_reason": reason} if over else last, now=True)
     return FitResult(best, best_value, log.arrays(), log.n_iter, reason)
+
+
+def _arrived(
+    objective: KeptObjective,
+    optimizer: Optimizer,
+    step: Step,
+    log: _Log,
+    state: FitState,
+    tol: float,
+) -> str | None:
+    """Why the step that was just made is the last; None if it is not."""
+    if step.stalled is not None:
+        return f"stopped after {log.n_iter} steps: {step.stalled}"
+    if objective.stochastic:
+        return None
+    if optimizer.monotone and log.settled(tol * objective.n_entries):
+        return f"converged after {log.n_iter} steps: the objective rises less than tol"
+    if state.numbers["gradient_norm"] < VANISHED * tol * objective.n_entries:
+        return f"converged after {log.n_iter} steps: the gradient vanishes"
+    return None
 
 
 def _with(parameters: Parameters, saved: dict[str, Any]) -> Parameters:

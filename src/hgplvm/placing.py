@@ -60,6 +60,10 @@ class Placer:
         Scale of the prior around the origin: where a row without observed entries goes.
     scout : Predictor, optional
         A cheaper model to try the starts with.
+    bound : bool
+        Whether rows climb their share in a sparse model's bound, as those of the fit did, in place
+        of their log density. Far from all inducing points that density is as wide as the data, and
+        rows with more noise than others would flee there.
     std : float, optional
         Deviation that a row's q(x) starts with, for Bayesian models; without it latents are points.
     """
@@ -71,10 +75,12 @@ class Placer:
         prior_scale: float,
         *,
         scout: Predictor | None = None,
+        bound: bool = False,
         std: float | None = None,
     ) -> None:
         self.predictor, self.scout, self.landmarks = predictor, scout or predictor, landmarks
-        self.manifold, self.prior_scale, self.std = predictor.manifold, prior_scale, std
+        self.manifold, self.prior_scale = predictor.manifold, prior_scale
+        self.bound, self.std = bound, std
         x = landmarks.latents
         last = nearest_others(self.manifold, x, min(5, len(x) - 1))[:, -1]
         spacing = self.manifold.distance(x, x[last]).median().item()
@@ -106,9 +112,7 @@ class Placer:
         every = torch.arange(n, device=rows.device).repeat_interleave(s)
         tried, density = self._climb(
             self.scout,
-            lambda p: PlacementObjective(
-                p, rows[every], observed[every], prior_scale=self.prior_scale
-            ),
+            lambda p: self._points(p, rows[every], observed[every]),
             Parameters(starts.flatten(0, 1), {}, ()),
             0,
         )
@@ -118,7 +122,7 @@ class Placer:
         if self.std is None:
             found, _ = self._climb(
                 self.predictor,
-                lambda p: PlacementObjective(p, rows, observed, prior_scale=self.prior_scale),
+                lambda p: self._points(p, rows, observed),
                 Parameters(x, {}, ()),
                 1,
             )
@@ -134,6 +138,11 @@ class Placer:
             logs = {"std": found.logs["std"].masked_fill(nothing, math.log(self.prior_scale))}
         origin = self.manifold.origin(self._q, dtype=x.dtype, device=x.device)
         return Parameters(torch.where(nothing, origin, found.latents), logs, found.free)
+
+    def _points(self, posterior: Posterior, rows: Tensor, observed: Tensor) -> PlacementObjective:
+        return PlacementObjective(
+            posterior, rows, observed, prior_scale=self.prior_scale, bound=self.bound
+        )
 
     def _climb(
         self, predictor: Predictor, make: Make, parameters: Parameters, stage: int
@@ -164,12 +173,18 @@ class Placer:
         return self._log_density(self.predictor, rows, observed, x)
 
     def _log_density(
-        self, predictor: Predictor, rows: Tensor, observed: Tensor, x: Tensor
+        self,
+        predictor: Predictor,
+        rows: Tensor,
+        observed: Tensor,
+        x: Tensor,
+        *,
+        bound: bool = False,
     ) -> Tensor:
-        parts = _together(self._chunk(predictor.row_entries), rows, observed, x)
-        return torch.cat(
-            [PlacementObjective(predictor.near(p), r, o).density(p) for r, o, p in parts]
-        )
+        found = []
+        for r, o, p in _together(self._chunk(predictor.row_entries), rows, observed, x):
+            found.append(PlacementObjective(predictor.near(p), r, o, bound=bound).density(p))
+        return torch.cat(found)
 
     def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of each entry of a row at each x: [n, D] both."""
@@ -195,7 +210,9 @@ class Placer:
         for row, seen, place in _together(size, rows, observed, x):
             nodes = self.manifold.placed(place.unsqueeze(1), steps).flatten(0, 1)  # [n·G·2Q, Q+1]
             every = torch.arange(len(place), device=x.device).repeat_interleave(len(steps))
-            density = self._log_density(self.scout, row[every], seen[every], nodes)
+            density = self._log_density(
+                self.scout, row[every], seen[every], nodes, bound=self.bound
+            )
             density += log_prior(self.manifold, nodes, self.prior_scale)
             both = density.view(len(place), len(scales), 2, q).sum(2) / (2 * q)  # [n, G, Q]
             found.append(peak(both + entropy[:, None], scales))

@@ -51,7 +51,8 @@ class Begin:
     def restored(cls, state: dict[str, Any]) -> Self:
         """Return the start that :meth:`state` told of, perhaps with tensors in the history."""
         history = {k: np.asarray(_plain(v)) for k, v in state["history"].items()}
-        return cls(**{**state, "history": history})
+        told = {field.name: state[field.name] for field in fields(cls)}
+        return cls(**{**told, "history": history})
 
 
 def _plain(value: Any) -> Any:

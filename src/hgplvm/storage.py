@@ -15,6 +15,7 @@ import os
 import tempfile
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import numpy as np
 import torch
@@ -40,7 +41,7 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
     tree : dict
         What to write. Arrays and tensors keep their dtype; tensors come back as arrays.
     """
-    place = Path(path)
+    place = Path(os.path.realpath(path))  # a link stays one
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     header = {"format": FORMAT, "kind": kind, "tree": _encoded(tree, arrays, "")}
     handle, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
@@ -85,7 +86,7 @@ def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:
             found = (header["kind"], header["format"])
             if found == (kind, FORMAT):
                 return _decoded(header["tree"], file)
-    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError):
+    except (SafetensorError, KeyError, TypeError, ValueError, AttributeError, RecursionError):
         raise ValueError(
             f"The file {str(place)!r} is not a complete hgplvm {kind}: it was cut short, changed, "
             "or written by another program."
@@ -103,13 +104,16 @@ def _encoded(value: Any, arrays: dict[str, np.ndarray[Any, Any]], name: str) -> 
     if isinstance(value, torch.Tensor):
         value = value.detach().cpu().numpy()
     if isinstance(value, np.ndarray):
-        if value.dtype.kind in "OUS":
-            texts = [str(entry) for entry in value.reshape(-1)]
-            return {"texts": texts, "shape": value.shape, "objects": value.dtype.kind == "O"}
+        if value.dtype.kind in "OU" and all(isinstance(text, str) for text in value.flat):
+            objects = value.dtype.kind == "O"
+            return {"texts": value.reshape(-1).tolist(), "shape": value.shape, "objects": objects}
+        if value.dtype.kind not in "biuf":
+            raise TypeError(f"An array of {value.dtype} cannot be kept in a file.")
         arrays[name] = np.array(value, order="C")  # its own memory
         return {"array": name}
     if isinstance(value, dict):
-        return {"dict": {k: _encoded(v, arrays, f"{name}/{k}") for k, v in value.items()}}
+        paths = {k: f"{name}/{quote(k, safe='')}" for k in value}
+        return {"dict": {k: _encoded(v, arrays, paths[k]) for k, v in value.items()}}
     if isinstance(value, list | tuple):
         return {"list": [_encoded(v, arrays, f"{name}/{i}") for i, v in enumerate(value)]}
     if isinstance(value, np.generic):

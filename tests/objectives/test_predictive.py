@@ -8,13 +8,17 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from hgplvm.fit import fit
-from hgplvm.geometry import euclidean, lorentz
+from hgplvm.geometry import euclidean, lorentz, wrapped_normal
 from hgplvm.kernels import Exponential, gram
-from hgplvm.objectives import Parameters
+from hgplvm.objectives import BayesianObjective, Parameters, SparseObjective, VecchiaObjective
 from hgplvm.objectives.predictive import (
     Landmarks,
+    NeighborPosterior,
     PlacementObjective,
+    VariationalPlacement,
+    collapsed_posterior,
     exact_posterior,
+    log_prior,
 )
 from hgplvm.optim import Adam
 
@@ -175,3 +179,234 @@ def test_placing_amid_very_few_rows(manifold, normal):
     x = manifold.from_tangent(normal(2, 2))
     posterior = exact_posterior(normal(2, 3), parameters(x), manifold, Exponential(), noise=0.3)
     assert torch.isfinite(landmarks(posterior).among(normal(5, 3))).all()
+
+
+# --- one form for all models ----------------------------------------------------------------
+
+
+def full(latents, noise=0.3, **more):
+    start = parameters(latents)
+    logs = {**start.logs, "noise": latents.new_tensor(math.log(noise)), **more}
+    return Parameters(latents, logs, tuple(logs))
+
+
+def drawing(m):
+    return {"n_inducing": m, "inducing_update": 5, "generator": torch.Generator().manual_seed(0)}
+
+
+def test_the_sparse_posterior_is_that_of_its_approximate_model(manifold, normal):
+    """The function values at the inducing points, given data whose prior is Q, by brute force."""
+    x, data, new = manifold.from_tangent(normal(30, 2)), normal(30, 4), normal(6, 2)
+    here, new = full(x), manifold.from_tangent(new)
+    objective = SparseObjective(data, manifold, Exponential(), **drawing(7))
+    objective.draw(here)
+    z = objective.inducing
+    model = collapsed_posterior(
+        z, objective.statistics(here, data), here, manifold, Exponential(), noise=0.3
+    )
+    scales = {"variance": 1.3, "length_scale": 1.7}
+    kzz, kzx, kzn = (gram(Exponential(), manifold, z, b, **scales) for b in (z, x, new))
+    # q(u) maximises the bound: precision K⁻¹ + βK⁻¹K_zx K_xz K⁻¹
+    inverse = torch.linalg.inv(kzz)
+    covariance = torch.linalg.inv(inverse + inverse @ kzx @ kzx.mT @ inverse / 0.3)
+    u = covariance @ inverse @ kzx @ data / 0.3
+    weights = kzn.mT @ inverse
+    mean, variance = model.predict(new)
+    assert torch.allclose(mean, weights @ u, atol=1e-6)
+    expected = 1.3 + 0.3 - (weights * kzn.mT).sum(1) + (weights @ covariance * weights).sum(1)
+    assert torch.allclose(variance, expected, atol=1e-6)
+
+
+def test_with_all_rows_inducing_the_sparse_posterior_is_the_exact_one(manifold, normal):
+    x, data = manifold.from_tangent(normal(20, 2)), normal(20, 4)
+    here, new = full(x), manifold.from_tangent(normal(6, 2))
+    objective = SparseObjective(data, manifold, Exponential(), **drawing(20))
+    objective.draw(here)
+    statistics = objective.statistics(here, data)
+    sparse = collapsed_posterior(
+        objective.inducing, statistics, here, manifold, Exponential(), noise=0.3
+    )
+    exact = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
+    for ours, theirs in zip(sparse.predict(new), exact.predict(new), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def neighbors(data, here, manifold, k, inducing=None, mean=None, covariance=None):
+    none = here.latents[:0]
+    return NeighborPosterior(
+        manifold,
+        Exponential(),
+        variance=here.positive("variance"),
+        length_scale=here.positive("length_scale"),
+        noise=0.3,
+        n_neighbors=k,
+        data=data,
+        latents=here.latents,
+        inducing=none if inducing is None else inducing,
+        smooth_mean=data[:0] if mean is None else mean,
+        smooth_covariance=data.new_zeros(0, 0) if covariance is None else covariance,
+    )
+
+
+@pytest.mark.parametrize("m", [0, 6])
+def test_with_all_rows_as_neighbours_the_local_posterior_is_the_exact_one(manifold, m, normal):
+    x, data = manifold.from_tangent(normal(20, 2)), normal(20, 4)
+    here, new = full(x), manifold.from_tangent(normal(6, 2))
+    options = {"n_neighbors": 19, "neighbor_update": 10, "n_inducing": m}
+    objective = VecchiaObjective(
+        data, manifold, Exponential(), generator=torch.Generator().manual_seed(0), **options
+    )
+    objective.draw(here)
+    mean, covariance = objective.smooth_part(here, data)
+    local = neighbors(data, here, manifold, 20, objective.inducing, mean, covariance).near(new)
+    exact = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
+    for ours, theirs in zip(local.predict(new), exact.predict(new), strict=True):
+        assert torch.allclose(ours, theirs, atol=1e-6)
+
+
+def test_the_smooth_part_is_told_in_the_columns_of_the_data(manifold, normal):
+    """With more columns than rows the objective works on rotated data."""
+    x, data = manifold.from_tangent(normal(12, 2)), normal(12, 40)
+    here, generator = full(x), torch.Generator().manual_seed(0)
+    objective = VecchiaObjective(
+        data,
+        manifold,
+        Exponential(),
+        n_neighbors=11,
+        neighbor_update=10,
+        n_inducing=4,
+        generator=generator,
+    )
+    objective.draw(here)
+    mean, covariance = objective.smooth_part(here, data)
+    local = neighbors(data, here, manifold, 12, objective.inducing, mean, covariance).near(x)
+    exact = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
+    assert torch.allclose(local.predict(x)[0], exact.predict(x)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize("m", [0, 5])
+@pytest.mark.parametrize("bound", [False, True])
+def test_gradients_of_local_posteriors_agree_with_differences(manifold, m, bound, normal):
+    x, data, rows = manifold.from_tangent(normal(25, 2)), normal(25, 6), normal(5, 6)
+    here, at = full(x), manifold.from_tangent(normal(5, 2))
+    observed = (normal(5, 6) > -0.5).double()
+    mean, covariance = normal(m, 6), torch.eye(m, dtype=torch.float64) / 3
+    local = neighbors(data, here, manifold, 8, x[:m], mean, covariance).near(at)
+    objective = PlacementObjective(local, rows, observed, prior_scale=1.4, bound=bound)
+    evaluation = objective.evaluate(Parameters(at, {}, ()))
+    assert evaluation.value == pytest.approx(objective.value(Parameters(at, {}, ())))
+    assert evaluation.value == pytest.approx(evaluation.density.sum().item())
+    for i in range(5):
+        for q in range(2):
+            step = torch.zeros(5, 2, dtype=torch.float64)
+            step[i, q] = 1e-5
+            up, down = (
+                objective.density(manifold.exp_map(at, manifold.from_frame(at, sign * step)))[i]
+                for sign in (1.0, -1.0)
+            )
+            slope = (up - down).item() / 2e-5
+            assert evaluation.gradient.view(5, 2)[i, q].item() == pytest.approx(slope, abs=1e-5)
+
+
+def test_products_of_rows_give_the_same_misfit_as_the_rows(manifold, normal):
+    x, data, rows = manifold.from_tangent(normal(9, 2)), normal(9, 6), normal(5, 6)
+    here, at = full(x), manifold.from_tangent(normal(5, 2))
+    observed = (normal(5, 6) > -0.5).double()
+    local = neighbors(data, here, manifold, 9).near(at)
+    exact = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
+    a, b = (PlacementObjective(p, rows, observed).density(at) for p in (local, exact))
+    assert torch.allclose(a, b, atol=1e-8)
+    assert torch.allclose(a, exact.log_density(rows, at, observed), atol=1e-8)
+
+
+def test_complete_rows_in_fewer_coordinates_are_as_dense(manifold, normal):
+    """More columns than basis rows: only the span of these moves."""
+    x, data = manifold.from_tangent(normal(7, 2)), normal(7, 40)
+    model = exact_posterior(data, full(x), manifold, Exponential(), noise=0.3)
+    rows, at = normal(5, 40), manifold.from_tangent(normal(5, 2))
+    ones = torch.ones_like(rows)
+    density = PlacementObjective(model, rows, ones).density(at)
+    assert torch.allclose(density, model.log_density(rows, at, ones), atol=1e-8)
+
+
+def test_the_prior_is_the_wrapped_normal(manifold, normal):
+    x = manifold.from_tangent(2.0 * normal(10, 3))
+    origin = manifold.origin(3).expand_as(x)
+    std = torch.full((10, 3), 1.7, dtype=torch.float64)
+    expected = wrapped_normal.log_prob(manifold, x, origin, std)
+    assert torch.allclose(log_prior(manifold, x, 1.7), expected, atol=1e-9)
+
+
+def test_what_was_missing_adds_its_variance(manifold, normal):
+    x, data = manifold.from_tangent(normal(12, 2)), normal(12, 3)
+    doubt = torch.zeros(12, 3, dtype=torch.float64)
+    doubt[4, 1] = 0.7
+    here = full(x)
+    sure = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
+    unsure = exact_posterior(data, here, manifold, Exponential(), noise=0.3, doubt=doubt)
+    covariance = gram(Exponential(), manifold, x, x, variance=1.3, length_scale=1.7)
+    weight = (covariance @ torch.linalg.inv(covariance + 0.3 * torch.eye(12)))[4, 4]
+    extra = unsure.predict_entries(x)[1][4] - sure.predict_entries(x)[1][4]
+    assert extra[1].item() == pytest.approx(0.7 * weight.item() ** 2)
+    assert extra[[0, 2]].abs().max() == 0
+
+
+# --- distributions of new rows --------------------------------------------------------------
+
+
+def bayesian(manifold, normal, n=14, d=5):
+    x, data = manifold.from_tangent(normal(n, 2)), normal(n, d)
+    here = full(x, std=0.2 * normal(n, 2) - 1.5)
+    objective = BayesianObjective(
+        data,
+        manifold,
+        Exponential(),
+        n_components=2,
+        quadrature="unscented",
+        n_samples=5,
+        prior_scale=1.2,
+        kl="exact",
+        warmup=-1,
+        **drawing(6),
+    )
+    objective.draw(here)
+    return data, here, objective
+
+
+def test_a_rows_bound_has_the_gradient_of_the_whole_bound(manifold, normal):
+    """With q(u) at its best, a row of the fit moves in its share as it does in the whole."""
+    data, here, objective = bayesian(manifold, normal)
+    model = collapsed_posterior(
+        objective.inducing,
+        objective.statistics(here, data),
+        here,
+        manifold,
+        Exponential(),
+        noise=0.3,
+    )
+    rows = VariationalPlacement(model, data, torch.ones_like(data), prior_scale=1.2)
+    q = Parameters(here.latents, {"std": here.logs["std"]}, ("std",))
+    share, whole = rows.evaluate(q).gradient, objective.evaluate(here).gradient
+    n = 2 * len(data)
+    assert torch.allclose(share[:n], whole[:n], atol=1e-5)
+    assert torch.allclose(share[n:], whole[-n:], atol=1e-5)
+
+
+def test_rows_bounds_and_the_divergence_of_u_add_up_to_the_whole_bound(manifold, normal):
+    data, here, objective = bayesian(manifold, normal)
+    statistics = objective.statistics(here, data)
+    model = collapsed_posterior(
+        objective.inducing, statistics, here, manifold, Exponential(), noise=0.3
+    )
+    rows = VariationalPlacement(model, data, torch.ones_like(data), prior_scale=1.2)
+    q = Parameters(here.latents, {"std": here.logs["std"]}, ("std",))
+    # KL(q(u) ‖ p(u)), by the formula for two normals
+    z = objective.inducing
+    kzz = gram(Exponential(), manifold, z, z, variance=1.3, length_scale=1.7)
+    inverse = torch.linalg.inv(kzz)
+    covariance = torch.linalg.inv(inverse + inverse @ statistics.psi2 @ inverse / 0.3)
+    u = covariance @ inverse @ statistics.projection / 0.3
+    trace = (inverse * covariance).sum() - len(z)
+    log_det = torch.logdet(kzz) - torch.logdet(covariance)
+    divergence = 0.5 * (u.shape[1] * (trace + log_det) + (u * (inverse @ u)).sum())
+    assert rows.value(q) - divergence.item() == pytest.approx(objective.value(here), rel=1e-6)

@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import torch
 from scipy.sparse import issparse
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 from torch import Tensor
@@ -49,14 +49,7 @@ SMALLEST_SPREAD = 1e-9
 FLAT_SCALES = tuple(FLAT_LENGTH_SCALE / factor for factor in (50.0, 12.0, 4.0, 1.5))
 
 
-class BaseGPLVM(
-    FittedModel,
-    ViewedModel,
-    KeptModel,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-):
+class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
@@ -120,7 +113,10 @@ class BaseGPLVM(
         check.check_row(self._name, "center", self.center, data.shape[0], ("mean", "none"))
         device = check.check_device(self._name, self.device)
         checkpoint = self._open_checkpoint(data, device)
+        begun = None if checkpoint is None else checkpoint.begin
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if begun is not None:  # whatever was drawn then is drawn again
+            seed = begun["seed"]
         generator = torch.Generator().manual_seed(seed)
 
         # the paper's descent has an absolute step length, so it sees the data in their own units
@@ -137,8 +133,8 @@ class BaseGPLVM(
                 torch.from_numpy(observed).to(device),
                 torch.from_numpy(spread).to(scaled).clamp_min(SMALLEST_SPREAD),
             )
-        if checkpoint is not None and checkpoint.begin is not None:
-            begin = Begin.restored(checkpoint.begin)
+        if begun is not None:
+            begin = Begin.restored(begun)
         else:
             begin = self._begin(scaled, generator, imputation=imputation)
         parameters = self._parameters(begin, (unit / self._scale) ** 2)
@@ -149,7 +145,7 @@ class BaseGPLVM(
         objective = self._make_objective(scaled, floor, generator, imputation)
         optimizer = self._make_optimizer(objective, parameters)
         if checkpoint is not None:
-            checkpoint.begin = begin.state()
+            checkpoint.begin = {**begin.state(), "seed": seed}
         result = fit(
             objective,
             parameters,

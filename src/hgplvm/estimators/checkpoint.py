@@ -60,9 +60,15 @@ class Checkpoint:
         self._written, self._pause = -float("inf"), INTERVAL
         if self._path.exists():
             tree = storage.read(self._path, "checkpoint")
-            self._check(tree["identity"])
-            self.begin = self._tensors(tree["begin"])
-            self._state = self._tensors(tree["state"])
+            try:
+                self._check(tree["identity"])
+                self.begin = self._tensors(tree["begin"])
+                self._state = self._tensors(tree["state"])
+            except (KeyError, TypeError):
+                raise ValueError(
+                    f"The checkpoint {str(self._path)!r} is not complete. Give another path, or "
+                    "delete the file."
+                ) from None
 
     def _check(self, theirs: dict[str, Any]) -> None:
         """Refuse to go on from, and to overwrite, the state of another fit."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 import torch
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
@@ -68,7 +69,7 @@ class Placed:
     known: Array  # the training row that each one is, or -1
 
 
-class FittedModel:
+class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     """New rows to latents, latents to rows: what every model can do after its fit.
 
     ``_kept`` holds all that is needed for it as plain arrays, in the frame of the fit and in units
@@ -79,6 +80,7 @@ class FittedModel:
     _kept: dict[str, Array]
     _made: dict[torch.device, Tools]  # at most one, made when it is first asked for
     _scale: float
+    _bounded = False  # whether the objective is a bound in which every row has its share
     _variational = False  # whether latents are distributions
 
     if TYPE_CHECKING:
@@ -256,7 +258,7 @@ class FittedModel:
         landmarks = Landmarks.of(predictor, latents[chosen[:LANDMARKS].to(device)])
         scale = kept["prior_scale"].item()
         std = kept["std"].median().item() if self._variational else None
-        placer = Placer(predictor, landmarks, scale, scout=scout, std=std)
+        placer = Placer(predictor, landmarks, scale, scout=scout, bound=self._bounded, std=std)
         residuals = ResidualScale(manifold, kept["sites"], kept["site_squares"])
         return Tools(device, kept, pose, placer, residuals)
 
@@ -296,7 +298,8 @@ class FittedModel:
         seen = None if imputation is None else imputation.observed[rows].double()
         scale = ResidualScale.of(manifold, latents[sites], nearby, z, seen)
         kept |= {"sites": scale.sites, "site_squares": scale.squares}
-        self._kept = {name: tensor.cpu().numpy() for name, tensor in kept.items()}
+        # in the order of a file, so that what is read from one gives the same digits
+        self._kept = {name: np.array(t.cpu().numpy(), order="C") for name, t in kept.items()}
         self._kept["columns"], self._kept["digests"] = columns, digests
         self._kept["scale"] = np.array(self._scale)
         self._made = {}
@@ -349,13 +352,19 @@ class FittedModel:
         return Placed(rows, observed, x, std, known)
 
     def _known(self, data: Array) -> Array:
-        """Which training row each row equals; -1 for those that are new."""
-        digests = self._kept["digests"]
-        order = np.argsort(digests, kind="stable")
+        """Which training row each row equals; -1 for those that are new.
+
+        Where several training rows are equal, they are taken in turn.
+        """
         wanted = row_digests(data)
-        at = np.searchsorted(digests[order], wanted).clip(max=len(digests) - 1)
-        first = order[at]
-        return np.where(digests[first] == wanted, first, -1)
+        order = np.argsort(self._kept["digests"], kind="stable")
+        digests = self._kept["digests"][order]
+        first, last = (np.searchsorted(digests, wanted, side=side) for side in ("left", "right"))
+        mine = np.argsort(wanted, kind="stable")
+        turn = np.empty_like(mine)
+        turn[mine] = np.arange(len(mine)) - np.searchsorted(wanted[mine], wanted[mine])
+        at = first + turn % np.maximum(last - first, 1)
+        return np.where(last > first, order[at.clip(max=len(order) - 1)], -1)
 
     def _decoded(self, x: Tensor, tools: Tools) -> tuple[Array, Array]:
         """Mean and standard deviation of rows at points of the model's frame, in data units."""
@@ -369,7 +378,7 @@ def row_digests(data: Array) -> Array:
     """64 bits that tell a row [D] from others, however it was passed in."""
     plain = np.where(np.isnan(data), np.nan, data) + 0.0  # one NaN, and one zero
     digests = [blake2b(row.data, digest_size=8).digest() for row in np.ascontiguousarray(plain)]
-    return np.frombuffer(b"".join(digests), dtype=np.int64)
+    return np.frombuffer(b"".join(digests), dtype=np.int64).copy()
 
 
 def neighbor_posterior(

@@ -33,6 +33,7 @@ POSTERIOR = ("coefficients", "basis", "inverse")
 class CollapsedGPLVM(BaseGPLVM):
     """The sparse models, and what the Bayesian ones share with them."""
 
+    _bounded = True
     _searches_noise = False  # a few inducing points cannot give every row a twig of its own
 
     def __init__(

@@ -174,23 +174,21 @@ class ViewedModel:
 
     def _place(self, name: str, value: object) -> Tensor:
         """One point in the frame of the fit: a row, the mean of a mask, or coordinates."""
-        latents = self._latents
-        if isinstance(value, Integral) and not isinstance(value, bool):
-            check.check_row(self._name, name, value, len(latents), ())
+        latents, n = self._latents, len(self._latents)
+        if isinstance(value, Integral) and not isinstance(value, bool) and -n <= int(value) < n:
             return latents[int(value)]
         array = check.as_array(value)
         if array.dtype.kind == "b":
-            if array.shape != (len(latents),) or not array.any():
+            if array.shape != (n,) or not array.any():
                 raise ValueError(
                     f"The {name!r} of {self._name}, as a mask, must have one entry for each of the "
-                    f"{len(latents)} rows, and some of them True. Got shape {array.shape} with "
+                    f"{n} rows, and some of them True. Got shape {array.shape} with "
                     f"{int(array.sum())} True instead."
                 )
             return self._manifold.frechet_mean(latents[torch.from_numpy(array)])
         if array.dtype.kind not in "iuf" or array.shape != (self.n_components,):
             raise ValueError(
-                f"The {name!r} of {self._name} must be a row index below {len(latents)}, a mask "
-                f"of rows, or a point of {self.n_components} coordinates. Got {value!r:.60} "
-                "instead."
+                f"The {name!r} of {self._name} must be a row index below {n}, a mask of rows, or a "
+                f"point of {self.n_components} coordinates. Got {value!r:.60} instead."
             )
         return self._pose.back(self._coordinates(name, array[None])).squeeze(0)

@@ -1,0 +1,184 @@
+"""Places of new rows, and how sure they are."""
+
+import math
+
+import pytest
+import torch
+
+from hgplvm import placing
+from hgplvm.geometry import euclidean, lorentz
+from hgplvm.kernels import Exponential, gram
+from hgplvm.objectives import Parameters
+from hgplvm.objectives.predictive import (
+    Landmarks,
+    NeighborPosterior,
+    PlacementObjective,
+    exact_posterior,
+    log_prior,
+)
+from hgplvm.placing import Placer
+
+N, NEW, D = 120, 12, 40
+
+
+def drawn(manifold, normal, noise=1e-2, d=D):
+    """Latents and data of training rows and of new ones, drawn together from the model."""
+    x = manifold.from_tangent(1.2 * normal(N + NEW, 2))
+    covariance = gram(Exponential(), manifold, x, x, variance=1.0, length_scale=5.0)
+    data = torch.linalg.cholesky(covariance + noise * torch.eye(N + NEW)) @ normal(N + NEW, d)
+    return x, data
+
+
+def parameters(x):
+    logs = {"variance": math.log(1.0), "length_scale": math.log(5.0)}
+    return Parameters(x, {k: x.new_tensor(v) for k, v in logs.items()}, ())
+
+
+def exact(manifold, x, data, noise=1e-2):
+    return exact_posterior(data, parameters(x), manifold, Exponential(), noise=noise)
+
+
+def local(manifold, x, data, noise=1e-2, k=20):
+    none, options = x[:0], {"variance": 1.0, "length_scale": 5.0, "noise": noise}
+    return NeighborPosterior(
+        manifold,
+        Exponential(),
+        n_neighbors=k,
+        data=data,
+        latents=x,
+        inducing=none,
+        smooth_mean=data[:0],
+        smooth_covariance=none.new_zeros(0, 0),
+        **options,
+    )
+
+
+def placer(manifold, x, data, make=exact, prior_scale=2.0, **more):
+    model = make(manifold, x, data, **more)
+    return Placer(model, Landmarks.of(model, x), prior_scale)
+
+
+@pytest.mark.parametrize("make", [exact, local])
+def test_new_rows_go_where_they_came_from(manifold, make, normal):
+    x, data = drawn(manifold, normal)
+    model = placer(manifold, x[:N], data[:N], make)
+    rows = data[N:]
+    found = model.place(rows, torch.ones_like(rows)).latents
+    away = manifold.distance(found, x[N:])
+    assert away.median() < 0.15 * manifold.pairwise_distance(x).median()
+    assert (found == manifold.project(found)).all()
+
+
+def test_places_are_as_likely_as_the_best_of_a_grid(manifold, normal):
+    x, data = drawn(manifold, normal)
+    model = placer(manifold, x[:N], data[:N])
+    rows, ones = data[N:], torch.ones_like(data[N:])
+    found = model.place(rows, ones).latents
+    line = torch.linspace(-3.5, 3.5, 141, dtype=torch.float64)
+    grid = manifold.from_tangent(torch.cartesian_prod(line, line))
+    for i in range(NEW):
+        some = rows[i].expand(len(grid), -1)
+        density = model.log_density(some, torch.ones_like(some), grid)
+        density += log_prior(manifold, grid, 2.0)
+        here = PlacementObjective(
+            model.predictor.near(found[i : i + 1]), rows[i : i + 1], ones[:1], prior_scale=2.0
+        ).density(found[i : i + 1])
+        assert here.item() > density.max().item() - 0.5
+
+
+def test_what_is_not_observed_does_not_count(manifold, normal):
+    x, data = drawn(manifold, normal)
+    model = placer(manifold, x[:N], data[:N])
+    observed = (normal(NEW, D) > -0.5).double()
+    wild = torch.where(observed > 0, data[N:], torch.tensor(1e3, dtype=torch.float64))
+    a, b = (model.place(rows * observed, observed).latents for rows in (data[N:], wild))
+    assert torch.equal(a, b)
+    away = manifold.distance(a, x[N:])
+    assert away.median() < 0.2 * manifold.pairwise_distance(x).median()
+
+
+def test_a_row_without_observations_is_the_prior(manifold, normal):
+    x, data = drawn(manifold, normal)
+    model = placer(manifold, x[:N], data[:N])
+    rows, observed = torch.zeros_like(data[N:]), torch.zeros_like(data[N:])
+    found = model.place(rows, observed).latents
+    assert torch.equal(found, manifold.origin(2).expand_as(found))
+    std = model.deviations(rows, observed, found)
+    assert torch.equal(std, torch.full_like(std, 2.0))
+
+
+@pytest.mark.parametrize("make", [exact, local])
+def test_chunks_change_nothing(manifold, make, normal, monkeypatch):
+    x, data = drawn(manifold, normal)
+    model = placer(manifold, x[:N], data[:N], make)
+    rows, ones = data[N:], torch.ones_like(data[N:])
+    whole = model.place(rows, ones).latents
+    std, predicted = model.deviations(rows, ones, whole), model.predict(whole)
+    monkeypatch.setitem(placing.ENTRIES, "cpu", 20000)
+    parts = model.place(rows, ones).latents
+    assert manifold.distance(parts, whole).max() < 1e-6
+    assert torch.allclose(model.deviations(rows, ones, whole), std)
+    assert all(torch.allclose(a, b) for a, b in zip(model.predict(whole), predicted, strict=True))
+
+
+def test_deviations_are_those_of_the_posterior_on_a_grid(normal):
+    """In flat space with noisy columns: nearly normal, and so integrals tell."""
+    x, data = drawn(euclidean, normal, noise=0.3, d=25)
+    model = placer(euclidean, x[:N], data[:N], noise=0.3)
+    rows, ones = data[N:], torch.ones_like(data[N:])
+    found = model.place(rows, ones).latents
+    std = model.deviations(rows, ones, found)
+    line = torch.linspace(-8, 8, 161, dtype=torch.float64)
+    grid = torch.cartesian_prod(line, line)
+    ratios = []
+    for i in range(NEW):
+        some = rows[i].expand(len(grid), -1)
+        density = model.log_density(some, torch.ones_like(some), grid)
+        weight = (density + log_prior(euclidean, grid, 2.0)).softmax(0)
+        spread = ((weight[:, None] * (grid - found[i]).square()).sum(0)).sqrt()
+        ratios.append((std[i] / spread).mean().item())
+    assert 0.4 < sorted(ratios)[NEW // 2] < 1.25  # around the mode, which has a cusp
+
+
+def test_deviations_fall_with_more_columns(manifold, normal):
+    x, data = drawn(manifold, normal, noise=0.3)
+    model = placer(manifold, x[:N], data[:N], noise=0.3)
+    rows = data[N:]
+    few = torch.zeros_like(rows)
+    few[:, :4] = 1.0
+    wide, narrow = (
+        model.deviations(rows, o, model.place(rows, o).latents)
+        for o in (few, torch.ones_like(rows))
+    )
+    assert narrow.median() < 0.6 * wide.median()
+    assert wide.median() < 2.0
+
+
+def test_training_rows_come_back(manifold, normal):
+    x, data = drawn(manifold, normal)
+    model = placer(manifold, x[:N], data[:N])
+    again = data[:N] + 1e-9
+    found = model.place(again, torch.ones_like(again)).latents
+    away = manifold.distance(found, x[:N])
+    assert away.median() < 0.02 * manifold.pairwise_distance(x).median()
+
+
+def test_two_training_rows_suffice(manifold, normal):
+    x, data = manifold.from_tangent(normal(2, 2)), normal(2, 3)
+    for make in (exact, local):
+        model = placer(manifold, x, data, make, **({"k": 2} if make is local else {}))
+        rows = normal(5, 3)
+        found = model.place(rows, torch.ones_like(rows)).latents
+        assert torch.isfinite(found).all()
+        assert torch.isfinite(model.deviations(rows, torch.ones_like(rows), found)).all()
+
+
+def test_a_cheaper_scout_leads_to_the_same_places(normal):
+    x, data = drawn(lorentz, normal)
+    rows, ones = data[N:], torch.ones_like(data[N:])
+    model = exact(lorentz, x[:N], data[:N])
+    marks = Landmarks.of(model, x[:N])
+    scout = local(lorentz, x[:N], data[:N])
+    plain = Placer(model, marks, 2.0).place(rows, ones).latents
+    scouted = Placer(model, marks, 2.0, scout=scout).place(rows, ones).latents
+    assert lorentz.distance(plain, scouted).median() < 0.02
