@@ -114,6 +114,15 @@ def test_nearest_is_the_training_latent_with_the_highest_density(posterior, norm
         assert torch.equal(found[i], posterior.points[density.argmax()])
 
 
+def test_landmarks_judge_by_the_bound_where_rows_do(posterior, normal):
+    rows, observed = normal(4, 6), (normal(4, 6) > -0.5).double()
+    found = Landmarks.of(posterior, posterior.points, noise=0.3).log_density(rows, observed)
+    for j in (0, 7):
+        at = posterior.points[j].expand(4, -1)
+        expected = PlacementObjective(posterior, rows, observed, bound=True).density(at)
+        assert torch.allclose(found[:, j], expected)
+
+
 def test_rows_drawn_from_the_model_are_placed_where_they_came_from(normal):
     x = lorentz.from_tangent(1.5 * normal(120, 2))
     covariance = gram(Exponential(), lorentz, x, x, variance=1.0, length_scale=20.0)

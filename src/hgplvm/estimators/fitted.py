@@ -255,7 +255,8 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         predictor, scout = self._predictors(kept)
         latents = kept["latents"]
         chosen = torch.randperm(len(latents), generator=torch.Generator().manual_seed(0))
-        landmarks = Landmarks.of(predictor, latents[chosen[:LANDMARKS].to(device)])
+        noise = kept["noise"].item() if self._bounded else None
+        landmarks = Landmarks.of(predictor, latents[chosen[:LANDMARKS].to(device)], noise=noise)
         scale = kept["prior_scale"].item()
         std = kept["std"].median().item() if self._variational else None
         placer = Placer(predictor, landmarks, scale, scout=scout, bound=self._bounded, std=std)

@@ -176,6 +176,15 @@ def log_normal(count: Tensor, misfit: Tensor, variance: Tensor) -> Tensor:
     return -0.5 * (count * torch.log(2.0 * math.pi * variance) + misfit / variance)
 
 
+def log_bound(count: Tensor, misfit: Tensor, variance: Tensor, noise: float) -> Tensor:
+    """Share of `count` entries in a sparse model's bound.
+
+    ``-½ D log 2πβ⁻¹ - ½β (‖y - m‖² + D (v - β⁻¹))``.
+    """
+    constant = math.log(2.0 * math.pi * noise)
+    return -0.5 * (count * (constant + variance / noise - 1.0) + misfit / noise)
+
+
 # --- the models -----------------------------------------------------------------------------
 
 
@@ -352,27 +361,33 @@ class Landmarks:
         The points, some or all of the training latents.
     mean, variance : Tensor [C, D], [C]
         Predictions there.
+    noise : float, optional
+        β⁻¹, where rows are judged by their share in a sparse model's bound.
     """
 
     manifold: Manifold
     latents: Tensor
     mean: Tensor
     variance: Tensor
+    noise: float | None = None
 
     @classmethod
-    def of(cls, predictor: Predictor, latents: Tensor) -> Landmarks:
+    def of(cls, predictor: Predictor, latents: Tensor, *, noise: float | None = None) -> Landmarks:
         """Predict at the latents, in chunks."""
         size = max(1, PLACED_ENTRIES // predictor.row_entries)
         parts = [predictor.near(x).predict(x) for x in torch.split(latents, size)]
         mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
-        return cls(predictor.manifold, latents, mean, variance)
+        return cls(predictor.manifold, latents, mean, variance, noise)
 
     def log_density(self, rows: Tensor, observed: Tensor) -> Tensor:
         """Log density of each row's observed entries at each landmark: [n, C]."""
         seen = rows * observed
         misfit = seen.square().sum(1)[:, None] + observed @ self.mean.square().mT
         misfit = misfit.addmm_(seen, self.mean.mT, alpha=-2.0).clamp_min_(0.0)
-        return log_normal(observed.sum(1)[:, None], misfit, self.variance)
+        count = observed.sum(1)[:, None]
+        if self.noise is None:
+            return log_normal(count, misfit, self.variance)
+        return log_bound(count, misfit, self.variance, self.noise)
 
     def nearest(self, rows: Tensor, observed: Tensor) -> Tensor:
         """Landmark at which each row is the most likely."""
@@ -478,10 +493,9 @@ class PlacementObjective:
     def _likelihood(self, misfit: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log density [n], and its derivatives by misfit and variance."""
         if self._bound:
-            noise = torch.full_like(variance, self.posterior.noise)
-            density = log_normal(self._count, misfit, noise)
-            density = density - 0.5 * self._count * (variance / noise - 1.0)
-            return density, -0.5 / noise, -0.5 * self._count / noise
+            noise = self.posterior.noise
+            density = log_bound(self._count, misfit, variance, noise)
+            return density, torch.full_like(misfit, -0.5 / noise), -0.5 * self._count / noise
         density = log_normal(self._count, misfit, variance)
         return density, -0.5 / variance, 0.5 * (misfit / variance - self._count) / variance
 
