@@ -43,3 +43,26 @@ def test_jitter_is_added_and_named(matrix):
 def test_hopeless_matrices_are_refused_with_their_numbers(entry):
     with pytest.raises(NotPositiveDefiniteError, match="size 3 with mean diagonal"):
         linalg.cholesky(torch.diag(torch.tensor([1.0, 1.0, entry], dtype=torch.float64)))
+
+
+def test_shifted_factor_of_a_positive_matrix(normal):
+    half = normal(8, 5)
+    a = half @ half.mT
+    factor = linalg.cholesky_shifted(a)
+    assert torch.allclose(factor @ factor.mT, a + torch.eye(8), atol=1e-10)
+
+
+def test_negative_eigenvalues_from_rounding_are_nothing(normal):
+    """Much below -1, and yet next to nothing beside the large ones: set to 0, others untouched."""
+    axes = torch.linalg.qr(normal(6, 6)).Q
+    values = torch.tensor([1e6, 1e5, 10.0, 1.0, 0.0, -7.0], dtype=torch.float64)
+    factor = linalg.cholesky_shifted((axes * values) @ axes.mT)
+    expected = (axes * (1.0 + values.clamp_min(0.0))) @ axes.mT
+    assert torch.allclose(factor @ factor.mT, expected, atol=1e-6)
+
+
+def test_a_matrix_with_nan_is_told(normal):
+    a = normal(4, 4)
+    a[1, 2] = torch.nan
+    with pytest.raises(NotPositiveDefiniteError, match="not positive definite"):
+        linalg.cholesky_shifted(a @ a.mT)

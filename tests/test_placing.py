@@ -17,6 +17,7 @@ from hgplvm.objectives.predictive import (
     log_prior,
 )
 from hgplvm.placing import Placer
+from tests.memory import peak_bytes
 
 N, NEW, D = 120, 12, 40
 
@@ -182,3 +183,17 @@ def test_a_cheaper_scout_leads_to_the_same_places(normal):
     plain = Placer(model, marks, 2.0).place(rows, ones).latents
     scouted = Placer(model, marks, 2.0, scout=scout).place(rows, ones).latents
     assert lorentz.distance(plain, scouted).median() < 0.02
+
+
+@pytest.mark.parametrize("make", [exact, local])
+def test_memory_does_not_grow_with_the_number_of_rows(make, normal, monkeypatch):
+    monkeypatch.setitem(placing.ENTRIES, "cpu", 2**17 if make is exact else 2**19)
+    monkeypatch.setattr(placing, "STEPS", (2, 2, 2))
+    x, data = drawn(lorentz, normal)
+    model = placer(lorentz, x[:N], data[:N], make)
+    rows = data[N:].repeat(20, 1)
+    few, many = (
+        peak_bytes(lambda n=n: model.place(rows[:n], torch.ones_like(rows[:n]))) for n in (60, 240)
+    )
+    returned = 8 * 240 * (D + 3)  # the mask, and the latents
+    assert many - few < 2 * returned

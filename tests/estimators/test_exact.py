@@ -244,7 +244,7 @@ DATA = RNG.standard_normal((8, 3))
         (np.zeros((1, 3)), r"Found array with 1 sample\(s\) .* while a minimum of 2 is required"),
         (np.zeros((3, 0)), r"Found array with 0 feature\(s\)"),
         ([[1.0, np.inf], [0.0, 1.0]], "contains infinity"),
-        ([[1.0, np.nan], [0.0, 1.0]], "contains NaN"),
+        ([[1.0, np.nan], [0.0, np.nan]], "no observed value in column 1. Drop the column"),
         (1j * DATA, "Complex data not supported"),
     ],
 )

@@ -150,3 +150,22 @@ def test_the_gpu_agrees(manifold, shape, normal, monkeypatch):
     assert torch.equal(nearest_earlier(manifold, x.cuda(), 6).cpu(), expected)
     monkeypatch.setitem(neighbors.ALL_PAIRS, "cuda", 50)
     assert torch.equal(nearest_earlier(manifold, x.cuda(), 6).cpu(), expected)
+
+
+def nearest_by_sorting(manifold, queries, x, k):
+    return manifold.pairwise_distance(queries, x).sort(1).indices[:, :k]
+
+
+@pytest.mark.parametrize("tree", [False, True], ids=["all pairs", "tree"])
+def test_nearest_to_other_points(manifold, shape, tree, normal, monkeypatch):
+    if tree:
+        monkeypatch.setitem(neighbors.ALL_PAIRS, "cpu", 40)
+        monkeypatch.setitem(neighbors.PAIRS, "cpu", 700)
+    x, queries = clouds(manifold, normal, 300)[shape], clouds(manifold, normal, 50)[shape]
+    found = neighbors.nearest_to(manifold, queries, x, 6)
+    assert torch.equal(found, nearest_by_sorting(manifold, queries, x, 6))
+
+
+def test_a_row_is_the_nearest_to_itself(manifold, normal):
+    x = clouds(manifold, normal, 30)["wide"]
+    assert torch.equal(neighbors.nearest_to(manifold, x, x, 30)[:, 0], torch.arange(30))
