@@ -1,5 +1,7 @@
 """New rows to latents, latents to rows: all models, as a user calls them."""
 
+import copy
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -277,6 +279,110 @@ def test_tiny_data_with_gaps_are_finite(name):
     model.set_params(**small).fit(rows)
     for found in (model.embedding_, model.transform([[0.5, np.nan, np.nan]]), model.sample(3)):
         assert np.isfinite(found).all()
+
+
+# --- a model stays what it is ---------------------------------------------------------------
+
+
+def answers(model):
+    rows = TREE.data[NEW[:6]].copy()
+    rows[:, 4] = np.nan
+    placed, sure = model.transform(rows, return_std=True)
+    mean, std = model.inverse_transform(model.embedding_[:6], return_std=True)
+    return [placed, sure, mean, std, model.sample(3, 0), np.array(model.score(rows))]
+
+
+def same(a, b):
+    return all(np.allclose(x, y, rtol=1e-6, atol=1e-9) for x, y in zip(a, b, strict=True))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_a_fit_that_fails_leaves_the_earlier_one_whole(name):
+    model = getattr(hgplvm, name)(**MODELS[name].get_params()).fit(TREE.data[OLD])
+    before = answers(model)
+
+    def fail(state):
+        raise RuntimeError("enough")
+
+    model.set_params(callback=fail)
+    with pytest.raises(RuntimeError, match="enough"):
+        model.fit(1000.0 * TREE.data[:80])
+    with pytest.raises(ValueError, match="no observed value"):
+        model.fit(np.full((4, 7), np.nan))
+    assert same(answers(model), before)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_parameters_that_change_after_a_fit_do_not_change_the_model(name):
+    model = getattr(hgplvm, name)(**MODELS[name].get_params()).fit(TREE.data[OLD])
+    before = answers(model)
+    changes = {"length_scale": 0.7, "n_components": 3, "dtype": "float32", "n_neighbors": 3}
+    model.set_params(**{k: v for k, v in changes.items() if k in model.get_params()})
+    assert same(answers(model), before)
+    model.recenter(0).recenter([0.0, 0.0])  # tools are made anew
+    assert same(answers(model)[2:], before[2:])
+
+
+def test_a_copy_has_a_root_of_its_own():
+    model = hgplvm.VecchiaHGPLVM(n_neighbors=8, max_iter=10, random_state=0).fit(TREE.data[OLD])
+    before = answers(model)
+    other = copy.copy(model).recenter(0)
+    assert not np.allclose(other.embedding_, model.embedding_)
+    model.set_params(device="cpu")
+    assert same(answers(model), before)
+
+
+def test_rows_beyond_floating_point_are_refused(model):
+    with pytest.raises(ValueError, match="beyond floating point"):
+        model.transform(np.full((1, TREE.data.shape[1]), 1e160))
+    far = model.transform(np.full((1, TREE.data.shape[1]), 1e100))
+    assert np.isfinite(far).all()
+
+
+def test_training_rows_have_the_deviations_of_the_fit():
+    for name in ("VecchiaHGPLVM", "BayesianGPLVM"):
+        model = FITTED.setdefault(name, MODELS[name].fit(TREE.data[OLD]))
+        std = model.transform(TREE.data[OLD[:9]], return_std=True)[1]
+        assert np.array_equal(std, model.posterior_std_[:9])
+
+
+def test_deviations_are_in_the_units_of_flat_models():
+    found = []
+    for scale in (3.0, 30.0):
+        model = hgplvm.VecchiaGPLVM(
+            length_scale=scale, init="pca", n_neighbors=10, max_iter=20, random_state=0
+        ).fit(TREE.data[OLD])
+        new = model.transform(TREE.data[NEW], return_std=True)[1]
+        found.append((new, model.posterior_std_, model.pseudotime(0, return_std=True)[1]))
+    for small, large in zip(*found, strict=True):
+        assert np.median(large / small) == pytest.approx(10.0, rel=0.01)
+
+
+def test_the_score_counts_what_is_observed():
+    """In units ten times as small, each observed entry is log 10 less dense."""
+    rows = TREE.data[NEW].copy()
+    rows[:, 5:] = np.nan
+    scores = [
+        hgplvm.HGPLVM(max_iter=10, random_state=0).fit(f * TREE.data[OLD]).score(f * rows)
+        for f in (1.0, 10.0)
+    ]
+    assert scores[0] - scores[1] == pytest.approx(5 * np.log(10.0), rel=1e-3)
+
+
+def test_intervals_know_the_place_when_the_frame_has_moved():
+    """A fit whose latents ended far from the origin of their frame."""
+    start = 0.03 * np.random.default_rng(0).standard_normal((len(OLD), 2)) + [0.8, 0.0]
+    model = hgplvm.HGPLVM(init=start, max_iter=40, random_state=0).fit(TREE.data[OLD])
+    mean, std = model.inverse_transform(model.transform(TREE.data[NEW]), return_std=True)
+    assert 0.8 <= (np.abs(mean - TREE.data[NEW]) <= 1.645 * std).mean() <= 0.98
+    rows = model.sample(300, random_state=0)
+    assert np.allclose(rows.mean(0), TREE.data.mean(0), atol=0.2)
+
+
+def test_constant_data_are_constant_whatever_their_digits():
+    model = hgplvm.HGPLVM(max_iter=3, random_state=0).fit(np.full((7, 3), 0.1))
+    assert np.allclose(model.inverse_transform(model.embedding_), 0.1)
+    assert model.noise_variance_ > 1e-12
 
 
 # --- scikit-learn ---------------------------------------------------------------------------

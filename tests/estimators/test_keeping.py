@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from safetensors import safe_open
 from safetensors.numpy import save_file
 from sklearn.exceptions import NotFittedError
@@ -275,11 +276,6 @@ def test_callbacks_and_random_states_are_left_behind(place, data):
     assert_same(model, again, data)
 
 
-def test_a_path_of_a_checkpoint_comes_back_as_text(place, tmp_path, data):
-    model = make(GPLVM, checkpoint=tmp_path / "checkpoint").fit(data)
-    assert kept(model, place).checkpoint == str(tmp_path / "checkpoint")
-
-
 def test_a_path_may_be_text_and_an_old_model_is_replaced(place, data, one):
     make(GPLVM).fit(data).save(place)
     one.save(str(place))
@@ -382,3 +378,26 @@ def test_a_file_with_another_content_is_refused(one, place, change):
     crafted(place, change)
     with pytest.raises(ValueError, match="holds no hgplvm model that this version can use"):
         hgplvm.load(place)
+
+
+def test_a_model_outlives_the_folder_of_its_checkpoint(tmp_path):
+    folder = tmp_path / "gone"
+    folder.mkdir()
+    data = np.random.default_rng(0).standard_normal((20, 4))
+    model = HGPLVM(max_iter=3, random_state=0, checkpoint=folder / "fit").fit(data)
+    model.save(tmp_path / "model")
+    (folder / "fit").unlink()
+    folder.rmdir()
+    loaded = hgplvm.load(tmp_path / "model")
+    assert loaded.checkpoint is None
+    assert np.array_equal(loaded.transform(data + 0.1), model.transform(data + 0.1))
+
+
+def test_devices_and_lists_as_parameters_are_kept(tmp_path):
+    data = np.random.default_rng(0).standard_normal((20, 4))
+    start = np.random.default_rng(1).uniform(-0.4, 0.4, (20, 2)).astype(object)
+    model = HGPLVM(max_iter=3, init=start, device=torch.device("cpu")).fit(data)
+    model.save(tmp_path / "model")
+    loaded = hgplvm.load(tmp_path / "model")
+    assert loaded.device == "cpu"
+    assert np.array_equal(loaded.init, start.astype(float))

@@ -25,6 +25,9 @@ def test_observed_entries_stay_and_gaps_are_filled():
     assert np.isfinite(filled.data).all()
     assert (filled.spread >= 0).all()
     assert filled.spread[0] == 0  # a row without gaps
+    assert (filled.variance[observed] == 0).all()
+    n_gaps = np.maximum((~observed).sum(1), 1)
+    assert np.allclose(filled.spread * n_gaps, filled.variance.sum(1))
 
 
 def test_guesses_beat_column_means_by_far():

@@ -1,5 +1,6 @@
 """Predictions of the exact model, and the objective that places new rows."""
 
+import dataclasses
 import math
 
 import pytest
@@ -355,6 +356,8 @@ def test_what_was_missing_adds_its_variance(manifold, normal):
     unsure = exact_posterior(data, here, manifold, Exponential(), noise=0.3, doubt=doubt)
     covariance = gram(Exponential(), manifold, x, x, variance=1.3, length_scale=1.7)
     weight = (covariance @ torch.linalg.inv(covariance + 0.3 * torch.eye(12)))[4, 4]
+    near = dataclasses.replace(neighbors(data, here, manifold, 12), doubt=doubt).near(x)
+    assert torch.allclose(near.predict_entries(x)[1], unsure.predict_entries(x)[1], atol=1e-8)
     extra = unsure.predict_entries(x)[1][4] - sure.predict_entries(x)[1][4]
     assert extra[1].item() == pytest.approx(0.7 * weight.item() ** 2)
     assert extra[[0, 2]].abs().max() == 0

@@ -106,6 +106,18 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
         -------
         self
         """
+        before = dict(self.__dict__)
+        try:
+            for name in ("_kept", "_made"):  # of an earlier fit
+                self.__dict__.pop(name, None)
+            self._fit(X)
+        except BaseException:  # what was there before is still whole
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: object) -> None:
         self._check_parameters()
         rows = self._read(X, fitting=True)
         digests = row_digests(rows)
@@ -125,13 +137,14 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
         filled, imputation = data / unit, None
         if observed is not None:
             guess = fill_gaps(filled, seed)
-            filled, spread = guess.data, guess.spread
+            filled = guess.data
         scaled = torch.from_numpy(filled).to(device, DTYPES[self.dtype])
         if observed is not None:
             imputation = Imputation(
                 scaled,
                 torch.from_numpy(observed).to(device),
-                torch.from_numpy(spread).to(scaled).clamp_min(SMALLEST_SPREAD),
+                torch.from_numpy(guess.spread).to(scaled).clamp_min(SMALLEST_SPREAD),
+                torch.from_numpy(guess.variance).to(scaled),
             )
         if begun is not None:
             begin = Begin.restored(begun)
@@ -169,7 +182,6 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
             self.history_[name] = self._unit * self.history_[name]
         self.n_iter_ = result.n_iter
         self.stop_reason_ = result.stop_reason
-        return self
 
     def fit_transform(self, X: object, y: object = None) -> Array:
         """Fit the model and return the embedding, of shape (n_samples, n_components)."""
@@ -306,6 +318,8 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
     @property
     def _unit(self) -> float:
         """Unit of the latents that users see: flat space has none of its own, so κ sets it."""
+        if "_kept" in self.__dict__:
+            return float(self._kept["unit"])
         if self._manifold is lorentz or self.length_scale == "auto":
             return 1.0
         return float(self.length_scale) / FLAT_LENGTH_SCALE
@@ -370,7 +384,7 @@ def _centred(data: Array) -> tuple[Array, Array, Array | None]:
     observed = ~np.isnan(data)
     if observed.all():
         columns = data.mean(axis=0)
-        return columns, data - columns, None
+        return columns, _without_rounding(data, columns), None
     for axis, what in ((0, "column"), (1, "row")):
         empty = np.flatnonzero(~observed.any(axis=axis))
         if empty.size:
@@ -379,7 +393,14 @@ def _centred(data: Array) -> tuple[Array, Array, Array | None]:
                 f"Drop the {what}{'s' if empty.size > 1 else ''}."
             )
     columns = np.nanmean(data, axis=0)
-    return columns, data - columns, observed
+    return columns, _without_rounding(data, columns), observed
+
+
+def _without_rounding(data: Array, columns: Array) -> Array:
+    """Centre columns; those that vary by no more than rounding are constant."""
+    centred = data - columns
+    rounding = 8.0 * np.finfo(float).eps * np.nanmax(np.abs(data), axis=0)
+    return np.where(np.nanmax(np.abs(centred), axis=0) <= rounding, 0.0 * centred, centred)
 
 
 def _listed(numbers: Array, most: int = 5) -> str:

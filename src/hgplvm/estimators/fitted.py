@@ -29,6 +29,8 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # training latents that new rows may start at
 LANDMARKS = 4096
+# entries of new rows, in units of the data's spread, whose squares can be summed
+LARGEST = 1e140
 
 
 @dataclass(frozen=True)
@@ -222,7 +224,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         random = check_random_state(random_state)
         latents = tools.kept["latents"]
         rows = torch.from_numpy(random.randint(len(latents), size=n)).to(tools.device)
-        zeta = torch.from_numpy(random.standard_normal((n, self.n_components))).to(latents)
+        zeta = torch.from_numpy(random.standard_normal((n, self._n_latent))).to(latents)
         if "std" in tools.kept:  # in the frames of the fit
             means = torch.from_numpy(self._kept["latents"]).to(latents)[rows]
             x = wrapped_normal.place(tools.manifold, means, tools.kept["std"][rows], zeta)
@@ -272,7 +274,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         digests: Array,
     ) -> None:
         """Keep all that is needed after the fit, and show the latents in their pose."""
-        manifold = self._manifold
+        manifold, unit = self._manifold, self._unit
         latents = manifold.project(parameters.latents.double())
         model = self._keep_model(objective, parameters, data)
         if "prior_root" not in model:  # the latents' own centre and spread stand for a prior
@@ -291,8 +293,8 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             "length_scale": latents.new_tensor(parameters.positive("length_scale")),
             "noise": latents.new_tensor(objective.noise_variance(parameters)),
         }
-        if imputation is not None:
-            kept |= {"missing": ~imputation.observed, "spread": imputation.spread.double()}
+        if imputation is not None and "data" in model:
+            kept["doubt"] = imputation.doubt.double()
         # residuals of rows near some sites, in the frame of the fit
         sites, rows, nearby = residual_sites(manifold, latents)
         z = self._residuals(self._predictors(kept)[0], kept, rows, data.double())
@@ -303,6 +305,9 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         self._kept = {name: np.array(t.cpu().numpy(), order="C") for name, t in kept.items()}
         self._kept["columns"], self._kept["digests"] = columns, digests
         self._kept["scale"] = np.array(self._scale)
+        # parameters may change after a fit; the model does not
+        self._kept["unit"] = np.array(unit)
+        self._kept["single"] = np.array(self.dtype == "float32")
         self._made = {}
         self._show(pose)
 
@@ -313,7 +318,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         points = pose.points(latents)
         self.embedding_ = self._chart(points)
         if self._manifold is lorentz:
-            self.lorentz_ = points.cpu().numpy().astype(self.dtype)
+            self.lorentz_ = points.cpu().numpy().astype(self._dtype)
         if "inducing" in kept and len(kept["inducing"]):
             inducing = torch.from_numpy(kept["inducing"]).to(pose.root)
             self.inducing_ = unit * pose.points(inducing).cpu().numpy()
@@ -322,12 +327,26 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             self.posterior_std_ = unit * pose.deviations(latents, std).cpu().numpy()
 
     def _chart(self, points: Tensor) -> Array:
-        return (self._unit * self._manifold.to_chart(points).cpu().numpy()).astype(self.dtype)
+        chart = (self._unit * self._manifold.to_chart(points).cpu().numpy()).astype(self._dtype)
+        if self._manifold is lorentz:  # rounding must not put a point on the boundary
+            most = 1.0 - 4.0 * np.finfo(chart.dtype).eps
+            norm = np.linalg.norm(chart, axis=1, keepdims=True)
+            chart = np.where(norm > most, chart * (most / np.maximum(norm, most)), chart)
+        return chart
+
+    @property
+    def _dtype(self) -> type[np.floating[Any]]:
+        return np.float32 if self._kept["single"] else np.float64
+
+    @property
+    def _n_latent(self) -> int:
+        """Dimensions of the latent space, of this fit."""
+        return int(self._kept["rotation"].shape[0])
 
     def _points(self, name: str, value: object) -> Tensor:
         """Points of the manifold, in the pose, for coordinates that a user gives."""
         array = check.check_coordinates(
-            self._name, name, value, self.n_components, inside_ball=self._manifold is lorentz
+            self._name, name, value, self._n_latent, inside_ball=self._manifold is lorentz
         )
         device = self._tools().device
         return self._manifold.from_chart(torch.from_numpy(array / self._unit).to(device))
@@ -337,6 +356,11 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         data = self._read(X, fitting=False)
         seen = ~np.isnan(data)
         scaled = np.where(seen, (data - self._kept["columns"]) / self._scale, 0.0)
+        if scaled.size and (largest := float(np.abs(scaled).max())) > LARGEST:
+            raise ValueError(
+                f"A row of the new data is {largest:.3g} times as far from the training data as "
+                "these are spread, whose square is beyond floating point. Check its units."
+            )
         rows = torch.from_numpy(scaled).to(tools.device)
         observed = torch.from_numpy(seen).to(tools.device, torch.float64)
         known = self._known(data)
@@ -387,9 +411,6 @@ def neighbor_posterior(
 ) -> NeighborPosterior:
     """Predictions from the nearest training rows, and from inducing points where there are some."""
     latents, data = kept["latents"], kept["data"]
-    doubt: Tensor | None = None
-    if "missing" in kept:
-        doubt = kept["spread"][:, None] * kept["missing"]
     return NeighborPosterior(
         manifold,
         Exponential(),
@@ -399,6 +420,6 @@ def neighbor_posterior(
         inducing=kept.get("inducing", latents[:0]),
         smooth_mean=kept.get("smooth_mean", data[:0]),
         smooth_covariance=kept.get("smooth_covariance", data.new_zeros(0, 0)),
-        doubt=doubt,
+        doubt=kept.get("doubt"),
         **{name: kept[name].item() for name in ("variance", "length_scale", "noise")},
     )

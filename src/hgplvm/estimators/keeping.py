@@ -60,7 +60,7 @@ class KeptModel:
 
         The file is a safetensors file with a JSON header. It holds no code, and takes its place
         only when it is complete. The exact and the nearest-neighbour models keep the training data
-        in it. A `callback` is not kept, nor a `random_state` that is not a number.
+        in it. Not kept are a `callback`, a `checkpoint`, and a `random_state` that is no number.
 
         Parameters
         ----------
@@ -69,13 +69,12 @@ class KeptModel:
         """
         check_is_fitted(self)
         place = check.check_path(self._name, "path", path)
-        parameters = self.get_params(deep=False) | {"callback": None}
+        parameters = self.get_params(deep=False) | {"callback": None, "checkpoint": None}
+        parameters["device"] = str(parameters["device"])
         if not isinstance(parameters["random_state"], int | np.integer):
             parameters["random_state"] = None
-        if parameters["checkpoint"] is not None:
-            parameters["checkpoint"] = os.fspath(parameters["checkpoint"])
         if not isinstance(parameters["init"], str):
-            parameters["init"] = np.asarray(parameters["init"])
+            parameters["init"] = check.as_array(parameters["init"]).astype(np.float64)
         fitted = {name: getattr(self, name) for name in ATTRIBUTES}
         fitted |= {name: getattr(self, name) for name in OPTIONAL if hasattr(self, name)}
         tree = {

@@ -232,6 +232,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             "inducing": objective.inducing,
             "smooth_mean": mean,
             "smooth_covariance": covariance,
+            "n_neighbors": x.new_tensor(float(self.n_neighbors)),
             "std": deviations,
             "prior_root": root,
             "prior_scale": x.new_tensor(scale),
@@ -239,7 +240,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         return {name: tensor.double() for name, tensor in kept.items()}
 
     def _predictors(self, kept: dict[str, Tensor]) -> tuple[NeighborPosterior, None]:
-        return neighbor_posterior(self._manifold, kept, self.n_neighbors), None
+        return neighbor_posterior(self._manifold, kept, int(kept["n_neighbors"])), None
 
     def _residuals(
         self, predictor: NeighborPosterior, kept: dict[str, Tensor], rows: Tensor, data: Tensor

@@ -31,8 +31,9 @@ class ViewedModel:
 
     if TYPE_CHECKING:
         embedding_: Array
-        n_components: int
 
+        @property
+        def _n_latent(self) -> int: ...
         @property
         def _name(self) -> str: ...
         @property
@@ -57,8 +58,8 @@ class ViewedModel:
         """
         check_is_fitted(self)
         pose = Pose.of(self._manifold, self._latents, self._place("root", root))
-        self._kept["root"], self._kept["rotation"] = pose.root.numpy(), pose.rotation.numpy()
-        self._made.clear()
+        seen = {"root": pose.root.numpy(), "rotation": pose.rotation.numpy()}
+        self._kept, self._made = {**self._kept, **seen}, {}  # a copy of the model has its own
         self._show(pose)
         return self
 
@@ -168,7 +169,7 @@ class ViewedModel:
     def _coordinates(self, name: str, value: object) -> Tensor:
         """Points of the manifold, in the pose."""
         array = check.check_coordinates(
-            self._name, name, value, self.n_components, inside_ball=self._manifold is lorentz
+            self._name, name, value, self._n_latent, inside_ball=self._manifold is lorentz
         )
         return self._manifold.from_chart(torch.from_numpy(array / self._unit))
 
@@ -186,9 +187,9 @@ class ViewedModel:
                     f"{int(array.sum())} True instead."
                 )
             return self._manifold.frechet_mean(latents[torch.from_numpy(array)])
-        if array.dtype.kind not in "iuf" or array.shape != (self.n_components,):
+        if array.dtype.kind not in "iuf" or array.shape != (self._n_latent,):
             raise ValueError(
                 f"The {name!r} of {self._name} must be a row index below {n}, a mask of rows, or a "
-                f"point of {self.n_components} coordinates. Got {value!r:.60} instead."
+                f"point of {self._n_latent} coordinates. Got {value!r:.60} instead."
             )
         return self._pose.back(self._coordinates(name, array[None])).squeeze(0)

@@ -62,5 +62,7 @@ def turned_deviations(
         step = manifold.exp_map(x, manifold.from_frame(x, tiny * axis.expand_as(std)))
         log = manifold.log_map(moved, isometry(step))
         columns.append(manifold.to_frame(moved, log) / tiny)
-    turn = torch.stack(columns, dim=-1)  # [n, Q, Q]
+    # [n, Q, Q]; far out a step drowns in rounding, but a turn is always orthogonal
+    left, _, right = torch.linalg.svd(torch.stack(columns, dim=-1))
+    turn = left @ right
     return (turn.square() * std.square().unsqueeze(1)).sum(-1).sqrt()

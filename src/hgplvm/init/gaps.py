@@ -34,7 +34,13 @@ class Filled:
     """Data without gaps."""
 
     data: Array  # [N, D]
-    spread: Array  # [N] variance of a gap, a mean over those of each row
+    variance: Array  # [N, D] of what stands in a gap; 0 for observed entries
+    gaps: Array  # [N] how many there are in each row
+
+    @property
+    def spread(self) -> Array:
+        """Variance of a gap, a mean over those of each row: [N]."""
+        return self.variance.sum(1) / np.maximum(self.gaps, 1)
 
 
 def fill_gaps(data: Array, seed: int) -> Filled:
@@ -73,7 +79,7 @@ class _Neighbors:
     def fill(self, n_donors: int) -> Filled:
         """Ask so many rows, by what one has observed and the others were given."""
         count = max(1, min(n_donors, len(self._donors) - 1))
-        filled, spread = np.empty_like(self._first), np.empty(len(self._first))
+        filled, variance = np.empty_like(self._first), np.empty_like(self._first)
         known = self._first[self._donors]
         for start in range(0, len(filled), DONOR_ROWS):
             rows = slice(start, min(start + DONOR_ROWS, len(filled)))
@@ -81,8 +87,8 @@ class _Neighbors:
             own = np.arange(rows.start, rows.stop)[:, None] == self._donors
             gaps[own] = np.inf  # no row is its own donor
             near = self._donors[np.argpartition(gaps, count - 1, axis=1)[:, :count]]
-            filled[rows], spread[rows] = self._asked(rows, near)
-        return Filled(filled, spread)
+            filled[rows], variance[rows] = self._asked(rows, near)
+        return Filled(filled, variance, (~self._observed).sum(1))
 
     def _asked(self, rows: slice, near: Array) -> tuple[Array, Array]:
         """Mean of what the donors [n, k] have, and its variance: observed entries go first."""
@@ -97,6 +103,5 @@ class _Neighbors:
         # one more observation varies by this much around a mean of so many
         variance = np.maximum(squares / some - (total / some) ** 2, 0.0)
         variance *= (votes + 1.0) / np.maximum(votes - 1.0, 1.0)
-        missing = 1.0 - self._weight[rows]
-        spread = (variance * missing).sum(1) / np.maximum(missing.sum(1), 1.0)
-        return np.where(self._observed[rows], self._seen[rows], mean), spread
+        seen = self._observed[rows]
+        return np.where(seen, self._seen[rows], mean), np.where(seen, 0.0, variance)

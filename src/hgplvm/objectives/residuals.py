@@ -101,7 +101,10 @@ class ResidualScale:
     def at(self, x: Tensor) -> Tensor:
         """s² at each x [n, ·]: the mean of the nearest sites, [n, D]."""
         near = nearest_to(self.manifold, x, self.sites, min(SPEAKERS, len(self.sites)))
-        return self.squares[near].mean(1)
+        found = torch.zeros(len(x), self.squares.shape[1], dtype=x.dtype, device=x.device)
+        for speaker in near.unbind(1):
+            found += self.squares[speaker]
+        return found.div_(near.shape[1])
 
 
 def _factor(ratios: np.ndarray[Any, Any]) -> float:

@@ -50,20 +50,29 @@ class Imputation:
         False where an entry is missing.
     spread : Tensor [N]
         s_i².
+    variance : Tensor [N, D], optional
+        Variance of each missing entry, of which s_i² is the mean; 0 for the others.
     """
 
     data: Tensor
     observed: Tensor
     spread: Tensor
+    variance: Tensor | None = None
 
     @property
     def missing(self) -> Tensor:
         """How many entries of each row are missing: n_i."""
         return (~self.observed).sum(1).to(self.data)
 
+    @property
+    def doubt(self) -> Tensor:
+        """Variance of each entry: [N, D]."""
+        return self.spread[:, None] * ~self.observed if self.variance is None else self.variance
+
     def scaled(self, factor: float) -> Imputation:
         """Go over to units in which numbers are so many times as large."""
-        return Imputation(self.data * factor, self.observed, self.spread * factor**2)
+        variance = None if self.variance is None else self.variance * factor**2
+        return Imputation(self.data * factor, self.observed, self.spread * factor**2, variance)
 
     def of_rows(self, rows: Tensor) -> Imputation:
         """Return that of some of the rows."""
