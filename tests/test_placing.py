@@ -8,11 +8,12 @@ import torch
 from hgplvm import placing
 from hgplvm.geometry import euclidean, lorentz
 from hgplvm.kernels import Exponential, gram
-from hgplvm.objectives import Parameters
+from hgplvm.objectives import Parameters, SparseObjective
 from hgplvm.objectives.predictive import (
     Landmarks,
     NeighborPosterior,
     PlacementObjective,
+    collapsed_posterior,
     exact_posterior,
     log_prior,
 )
@@ -162,6 +163,47 @@ def test_training_rows_come_back(manifold, normal):
     found = model.place(again, torch.ones_like(again)).latents
     away = manifold.distance(found, x[:N])
     assert away.median() < 0.02 * manifold.pairwise_distance(x).median()
+
+
+def test_noisy_rows_do_not_flee_where_the_bound_counts(manifold, normal):
+    """Far from the inducing points predictions are wide, and the density of noise is higher."""
+    x, data = drawn(manifold, normal, noise=0.05)
+    logs = {**parameters(x[:N]).logs, "noise": x.new_tensor(math.log(0.05))}
+    here = Parameters(x[:N], logs, ())
+    generator = torch.Generator().manual_seed(0)
+    objective = SparseObjective(
+        data[:N], manifold, Exponential(), n_inducing=15, inducing_update=5, generator=generator
+    )
+    objective.draw(here)
+    model = collapsed_posterior(
+        objective.inducing,
+        objective.statistics(here, data[:N]),
+        here,
+        manifold,
+        Exponential(),
+        noise=0.05,
+    )
+    rows = data[N:] + 1.5 * normal(NEW, D)
+    ones = torch.ones_like(rows)
+    away = {}
+    for bound in (True, False):
+        marks = Landmarks.of(model, x[:N], noise=0.05 if bound else None)
+        found = Placer(model, marks, 20.0, bound=bound).place(rows, ones).latents
+        away[bound] = manifold.distance(found, x[N:]).median()
+    assert away[True] < 0.5 * away[False]
+
+
+def test_the_best_state_of_each_row_is_kept(normal, monkeypatch):
+    """Steps that are far too long lead away again: what was found on the way is not lost."""
+    x, data = drawn(lorentz, normal)
+    monkeypatch.setattr(placing, "RATES", (30.0, 30.0, 30.0))
+    model = placer(lorentz, x[:N], data[:N])
+    rows, ones = data[N:], torch.ones_like(data[N:])
+    starts = model.landmarks.starts(rows, ones)
+    found = model.place(rows, ones).latents
+    objective = PlacementObjective(model.predictor, rows, ones, prior_scale=2.0)
+    first = torch.stack([objective.density(starts[:, i]) for i in range(starts.shape[1])])
+    assert (objective.density(found) >= first.amax(0) - 1e-9).all()
 
 
 def test_two_training_rows_suffice(manifold, normal):

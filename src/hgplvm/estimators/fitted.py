@@ -98,6 +98,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         @property
         def _unit(self) -> float: ...
         def _read(self, X: object, *, fitting: bool) -> Array: ...
+        def _coordinates(self, name: str, value: object) -> Tensor: ...
         def _keep_model(
             self, objective: Any, parameters: Parameters, data: Tensor
         ) -> dict[str, Tensor]: ...
@@ -198,7 +199,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         """
         tools = self._tools()
         check.check_flag(self._name, "return_std", return_std)
-        x = tools.hidden(self._points("P", P))
+        x = tools.hidden(self._coordinates("P", P).to(tools.device))
         mean, std = self._decoded(x, tools)
         return (mean, std) if return_std else mean
 
@@ -342,14 +343,6 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     def _n_latent(self) -> int:
         """Dimensions of the latent space, of this fit."""
         return int(self._kept["rotation"].shape[0])
-
-    def _points(self, name: str, value: object) -> Tensor:
-        """Points of the manifold, in the pose, for coordinates that a user gives."""
-        array = check.check_coordinates(
-            self._name, name, value, self._n_latent, inside_ball=self._manifold is lorentz
-        )
-        device = self._tools().device
-        return self._manifold.from_chart(torch.from_numpy(array / self._unit).to(device))
 
     def _placed(self, X: object, tools: Tools) -> Placed:
         """Place rows; those of the training data are where the fit put them."""
