@@ -9,14 +9,8 @@ from hgplvm import placing
 from hgplvm.geometry import euclidean, lorentz
 from hgplvm.kernels import Exponential, gram
 from hgplvm.objectives import Parameters, SparseObjective
-from hgplvm.objectives.predictive import (
-    Landmarks,
-    NeighborPosterior,
-    PlacementObjective,
-    collapsed_posterior,
-    exact_posterior,
-    log_prior,
-)
+from hgplvm.objectives.placement import Landmarks, PlacementObjective, log_prior
+from hgplvm.objectives.predictive import NeighborPosterior, collapsed_posterior, exact_posterior
 from hgplvm.placing import Placer
 from tests.memory import peak_bytes
 

@@ -19,7 +19,8 @@ from hgplvm.fit import fit
 from hgplvm.geometry import lorentz
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters
-from hgplvm.objectives.predictive import Landmarks, PlacementObjective, exact_posterior
+from hgplvm.objectives.placement import Landmarks, PlacementObjective
+from hgplvm.objectives.predictive import exact_posterior
 from hgplvm.optim import Adam
 
 FLOORS = ("auto", 0.0, 0.03, 0.1, 0.3)

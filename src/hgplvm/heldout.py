@@ -23,12 +23,8 @@ from hgplvm.geometry import Manifold
 from hgplvm.init import Profile, median_distance
 from hgplvm.kernels import Kernel
 from hgplvm.objectives import ExactObjective, Parameters
-from hgplvm.objectives.predictive import (
-    Landmarks,
-    PlacementObjective,
-    Posterior,
-    exact_posterior,
-)
+from hgplvm.objectives.placement import Landmarks, PlacementObjective
+from hgplvm.objectives.predictive import Posterior, exact_posterior
 from hgplvm.optim import Adam, climb
 
 __all__ = ["NoiseSearch", "search_noise"]

@@ -18,15 +18,14 @@ from torch import Tensor
 
 from hgplvm.geometry.neighbors import nearest_others
 from hgplvm.objectives import Parameters
-from hgplvm.objectives.predictive import (
+from hgplvm.objectives.placement import (
     Landmarks,
     PlacementObjective,
-    Posterior,
-    Predictor,
     RowEvaluation,
     VariationalPlacement,
     log_prior,
 )
+from hgplvm.objectives.predictive import Posterior, Predictor
 from hgplvm.objectives.spread import peak
 from hgplvm.optim import Adam
 

@@ -40,6 +40,11 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
         What the file is: "model" or "checkpoint".
     tree : dict
         What to write. Arrays and tensors keep their dtype; tensors come back as arrays.
+
+    Raises
+    ------
+    OSError
+        If the disk does not take it; what was there before stays.
     """
     place = Path(os.path.realpath(path))  # a link stays one
     arrays: dict[str, np.ndarray[Any, Any]] = {}
@@ -52,10 +57,17 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
             os.fsync(file.fileno())
         os.chmod(name, _mode(place))
         os.replace(name, place)
+    except SafetensorError as error:
+        _discard(name)
+        raise OSError(f"The file {str(place)!r} could not be written: {error}.") from None
     except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
+        _discard(name)
         raise
+
+
+def _discard(name: str) -> None:
+    with contextlib.suppress(OSError):
+        os.unlink(name)
 
 
 def _mode(place: Path) -> int:

@@ -441,3 +441,16 @@ def test_going_on_warns_of_nothing(data, begun):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         flat(checkpoint=begun).fit(data)
+
+
+def test_a_full_disk_does_not_end_the_fit(tmp_path, monkeypatch):
+    def full(*args, **options):
+        raise OSError("No space left on device.")
+
+    data = np.random.default_rng(0).standard_normal((20, 4))
+    whole = HGPLVM(max_iter=4, random_state=0).fit(data)
+    monkeypatch.setattr("hgplvm.storage.write", full)
+    with pytest.warns(UserWarning, match="No space left on device. The fit goes on"):
+        model = HGPLVM(max_iter=4, random_state=0, checkpoint=tmp_path / "fit").fit(data)
+    assert np.array_equal(model.embedding_, whole.embedding_)
+    assert list(tmp_path.iterdir()) == []

@@ -12,15 +12,13 @@ from hgplvm.fit import fit
 from hgplvm.geometry import euclidean, lorentz, wrapped_normal
 from hgplvm.kernels import Exponential, gram
 from hgplvm.objectives import BayesianObjective, Parameters, SparseObjective, VecchiaObjective
-from hgplvm.objectives.predictive import (
+from hgplvm.objectives.placement import (
     Landmarks,
-    NeighborPosterior,
     PlacementObjective,
     VariationalPlacement,
-    collapsed_posterior,
-    exact_posterior,
     log_prior,
 )
+from hgplvm.objectives.predictive import NeighborPosterior, collapsed_posterior, exact_posterior
 from hgplvm.optim import Adam
 
 
@@ -181,7 +179,7 @@ def test_rows_that_differ_do_not_coincide(manifold, normal):
 def test_placing_in_chunks_changes_nothing(manifold, posterior, normal, monkeypatch):
     rows = normal(30, 6)
     whole = landmarks(posterior).among(rows)
-    monkeypatch.setattr("hgplvm.objectives.predictive.PLACED_ENTRIES", 100)
+    monkeypatch.setattr("hgplvm.objectives.placement.PLACED_ENTRIES", 100)
     assert torch.allclose(landmarks(posterior).among(rows), whole)
 
 

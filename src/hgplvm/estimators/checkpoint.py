@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -93,12 +94,18 @@ class Checkpoint:
         return self._state
 
     def save(self, state: dict[str, Any], *, now: bool) -> None:
-        """Write a state, unless the last one was written a moment ago."""
+        """Write a state, unless the last one was written a moment ago.
+
+        A disk that does not take it is no reason to lose the fit: a warning says so.
+        """
         started = time.monotonic()
         if not now and started - self._written < self._pause:
             return
         tree = {"identity": self._identity, "begin": self.begin, "state": state}
-        storage.write(self._path, "checkpoint", tree)
+        try:
+            storage.write(self._path, "checkpoint", tree)
+        except OSError as error:
+            warnings.warn(f"{error} The fit goes on without it.", UserWarning, stacklevel=3)
         self._written = time.monotonic()
         self._pause = max(INTERVAL, (self._written - started) / SHARE)
 

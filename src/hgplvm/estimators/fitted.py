@@ -19,7 +19,8 @@ from hgplvm.geometry import Manifold, lorentz, wrapped_normal
 from hgplvm.geometry.pose import Pose, turned_deviations
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters, inside
-from hgplvm.objectives.predictive import Landmarks, NeighborPosterior
+from hgplvm.objectives.placement import Landmarks
+from hgplvm.objectives.predictive import NeighborPosterior
 from hgplvm.objectives.residuals import ResidualScale, residual_sites
 from hgplvm.placing import Placer
 

@@ -21,7 +21,8 @@ from hgplvm.geometry import euclidean, lorentz
 from hgplvm.geometry.neighbors import ORDERS, nearest_to
 from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters, VecchiaObjective, inside
-from hgplvm.objectives.predictive import Landmarks, NeighborPosterior, exact_posterior
+from hgplvm.objectives.placement import Landmarks
+from hgplvm.objectives.predictive import NeighborPosterior, exact_posterior
 from hgplvm.objectives.responses import Imputation
 from hgplvm.objectives.spread import row_deviations
 from hgplvm.optim import Adam, climb
