@@ -181,7 +181,9 @@ def check_init_array(
     return array
 
 
-def check_points(owner: str, name: str, value: object, *, min_rows: int = 1) -> FloatArray:
+def check_points(
+    owner: str, name: str, value: object, *, min_rows: int = 1, allow_nan: bool = False
+) -> FloatArray:
     """Return a finite 2-D array of numbers."""
     what = f"The {name!r} of {owner}"
     array = _numbers(what, value)
@@ -190,7 +192,9 @@ def check_points(owner: str, name: str, value: object, *, min_rows: int = 1) -> 
             f"{what} must be a 2-D array with at least {min_rows} rows and one column. "
             f"Got an array of shape {array.shape} instead."
         )
-    if not np.isfinite(array).all():
+    if allow_nan and np.isinf(array).any():
+        raise ValueError(f"{what} must be finite, or NaN where missing. Got infinity.")
+    if not allow_nan and not np.isfinite(array).all():
         raise ValueError(f"{what} must be finite. Got NaN or infinity.")
     return array
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-__all__ = ["FitInterruptedWarning", "JitterWarning", "NotPositiveDefiniteError"]
+__all__ = [
+    "FitInterruptedWarning",
+    "JitterWarning",
+    "MissingPackageError",
+    "NotPositiveDefiniteError",
+]
 
 
 class NotPositiveDefiniteError(ArithmeticError):
@@ -15,3 +20,7 @@ class JitterWarning(RuntimeWarning):
 
 class FitInterruptedWarning(UserWarning):
     """A fit was interrupted from the keyboard and returned its best state so far."""
+
+
+class MissingPackageError(ImportError):
+    """A package that only some parts need is not installed; the text names the extra."""

@@ -2,21 +2,22 @@
 
 `P` holds latent coordinates, one row each. With ``metric="poincare"`` they are points of the
 Poincaré ball and distances are hyperbolic; with ``metric="euclidean"`` they are taken as they are.
-Neighbours are found in blocks of rows; distances of all pairs are held only where a
-correlation needs them.
+Everything runs over blocks of rows, so that memory does not grow with the square of their number;
+only the ranks of Shepard goodness are held for all pairs while there are few of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from scipy.spatial.distance import cdist, pdist
+from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
 from hgplvm import _validation as check
+from hgplvm.datasets import TreeDistance
 from hgplvm.geometry import lorentz
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "distance_correlation",
     "evaluate",
     "knn_accuracy",
+    "reconstruction_error",
     "shepard_goodness",
     "trustworthiness",
 ]
@@ -31,15 +33,24 @@ __all__ = [
 Array = np.ndarray[Any, np.dtype[Any]]
 METRICS = ("poincare", "euclidean")
 
+# entries of a block of distances, 32 MiB
+BLOCK_ENTRIES = 2**22
+# up to this many pairs (4,500 rows) ranks are those of the sorted distances
+SORTED_PAIRS = 10_000_000
+# above, those of the leading 22 bits of a float32: distances within .006% of each other tie
+RANK_SHIFT, RANK_BINS = 9, 2**22
 
-def distance_correlation(tree_distance: Array, P: Array, *, metric: str = "poincare") -> float:
+
+def distance_correlation(
+    tree_distance: Array | TreeDistance, P: Array, *, metric: str = "poincare"
+) -> float:
     """Pearson correlation of given distances with those of an embedding.
 
     This is what the paper calls distance correlation (it is not Székely's statistic).
 
     Parameters
     ----------
-    tree_distance : array of shape (n, n)
+    tree_distance : array of shape (n, n), or TreeDistance
         True distances, for instance ``make_binary_tree(...).tree_distance``.
     P : array of shape (n, n_components)
         Embedding.
@@ -52,13 +63,20 @@ def distance_correlation(tree_distance: Array, P: Array, *, metric: str = "poinc
         Correlation over all pairs, 0 where one side is constant.
     """
     P = _points("distance_correlation", P, metric)
-    truth = check.check_points("distance_correlation", "tree_distance", tree_distance, min_rows=2)
+    truth = tree_distance
+    if not isinstance(truth, TreeDistance):
+        truth = check.check_points("distance_correlation", "tree_distance", truth, min_rows=2)
+        truth /= np.abs(truth).max() or 1.0
     if truth.shape != (len(P), len(P)):
         raise ValueError(
             f"The 'tree_distance' of distance_correlation must have shape {(len(P), len(P))}, one "
             f"row and column for each embedded point. Got {truth.shape} instead."
         )
-    return _pearson(_pairs(lambda rows: truth[rows].copy(), len(P)), _embedded(P, metric))
+    moments = Moments()
+    for rows in _blocks(len(P)):
+        above = _above(rows, len(P))
+        moments = moments.and_of(truth[rows][above], _distances(P[rows], P, metric)[above])
+    return moments.correlation
 
 
 def shepard_goodness(Y: Array, P: Array, *, metric: str = "euclidean") -> float:
@@ -72,9 +90,18 @@ def shepard_goodness(Y: Array, P: Array, *, metric: str = "euclidean") -> float:
         Embedding.
     metric : {"poincare", "euclidean"}, default="euclidean"
         Distance between embedded points; the paper uses disk coordinates.
+
+    Returns
+    -------
+    float
+        Correlation over all pairs, 0 where one side is constant. Above 4,500 rows distances that
+        differ by less than .006% count as equal, which moves it by less than .00001.
     """
     Y, P = _data_and_points("shepard_goodness", Y, P, metric)
-    return _pearson(rankdata(pdist(Y)), rankdata(_embedded(P, metric)))
+    Y = Y / (np.abs(Y).max() or 1.0)  # ranks have no unit, and squares of huge numbers overflow
+    return _spearman(
+        lambda rows: cdist(Y[rows], Y), lambda rows: _distances(P[rows], P, metric), len(P)
+    )
 
 
 def trustworthiness(
@@ -91,16 +118,11 @@ def trustworthiness(
     P : array of shape (n, n_components)
         Embedding.
     n_neighbors : int, default=5
-        Neighbours k, below n/2.
+        Neighbours k, below n/2. Of rows at equal distance the first ones are nearer.
     metric : {"poincare", "euclidean"}, default="euclidean"
         Distance between embedded points.
     """
-    Y, P = _data_and_points("trustworthiness", Y, P, metric)
-    k = _check_neighbors("trustworthiness", n_neighbors, len(P))
-    penalty = 0
-    for rows in _blocks(len(P)):
-        penalty += _rank_penalty(cdist(Y[rows], Y), _distances(P[rows], P, metric), rows, k)
-    return _neighbourhood_score(penalty, len(P), k)
+    return _neighborhoods("trustworthiness", Y, P, n_neighbors, metric).trustworthiness
 
 
 def continuity(Y: Array, P: Array, *, n_neighbors: int = 5, metric: str = "euclidean") -> float:
@@ -115,16 +137,11 @@ def continuity(Y: Array, P: Array, *, n_neighbors: int = 5, metric: str = "eucli
     P : array of shape (n, n_components)
         Embedding.
     n_neighbors : int, default=5
-        Neighbours k, below n/2.
+        Neighbours k, below n/2. Of rows at equal distance the first ones are nearer.
     metric : {"poincare", "euclidean"}, default="euclidean"
         Distance between embedded points.
     """
-    Y, P = _data_and_points("continuity", Y, P, metric)
-    k = _check_neighbors("continuity", n_neighbors, len(P))
-    penalty = 0
-    for rows in _blocks(len(P)):
-        penalty += _rank_penalty(_distances(P[rows], P, metric), cdist(Y[rows], Y), rows, k)
-    return _neighbourhood_score(penalty, len(P), k)
+    return _neighborhoods("continuity", Y, P, n_neighbors, metric).continuity
 
 
 def knn_accuracy(
@@ -156,12 +173,41 @@ def knn_accuracy(
     k = n_neighbors
     correct = 0
     for rows in _blocks(len(P)):
-        distance = _without_self(_distances(P[rows], P, metric), rows)
-        nearest = np.argsort(distance, axis=1, kind="stable")[:, :k]
+        nearest = _nearest(_without_self(_distances(P[rows], P, metric), rows), k)
         votes = np.zeros((len(nearest), len(names)), dtype=int)
         np.add.at(votes, (np.arange(len(nearest))[:, None], codes[nearest]), 1)
         correct += int((votes.argmax(axis=1) == codes[rows]).sum())
     return correct / len(P)
+
+
+def reconstruction_error(Y: Array, reconstruction: Array) -> float:
+    """Root mean squared difference of data and what a model makes of their latents.
+
+    Parameters
+    ----------
+    Y : array of shape (n, n_features)
+        Data. Entries that are NaN are missing, and left out.
+    reconstruction : array of shape (n, n_features)
+        What comes back, for instance ``model.inverse_transform(model.embedding_)``.
+
+    Returns
+    -------
+    float
+        In the units of the data.
+    """
+    found = check.check_points("reconstruction_error", "reconstruction", reconstruction)
+    data = check.check_points("reconstruction_error", "Y", Y, allow_nan=True)
+    if data.shape != found.shape:
+        raise ValueError(
+            "The 'Y' and 'reconstruction' of reconstruction_error must have the same shape. "
+            f"Got {data.shape} and {found.shape} instead."
+        )
+    there = ~np.isnan(data)
+    if not there.any():
+        raise ValueError("The 'Y' of reconstruction_error has no entry that is not missing.")
+    difference = (data - found)[there]
+    size = float(np.abs(difference).max()) or 1.0  # squares of huge numbers overflow
+    return size * float(np.sqrt(np.mean((difference / size) ** 2)))
 
 
 def evaluate(
@@ -191,14 +237,14 @@ def evaluate(
     -------
     dict of str to float
     """
-    near = {"n_neighbors": n_neighbors, "metric": metric}
+    near = _neighborhoods("evaluate", Y, P, n_neighbors, metric)
     scores = {
-        "trustworthiness": trustworthiness(Y, P, **near),  # type: ignore[arg-type]
-        "continuity": continuity(Y, P, **near),  # type: ignore[arg-type]
+        "trustworthiness": near.trustworthiness,
+        "continuity": near.continuity,
         "shepard_goodness": shepard_goodness(Y, P, metric=metric),
     }
     if labels is not None:
-        scores["knn_accuracy"] = knn_accuracy(P, labels, **near)  # type: ignore[arg-type]
+        scores["knn_accuracy"] = knn_accuracy(P, labels, n_neighbors=n_neighbors, metric=metric)
     return scores
 
 
@@ -247,25 +293,16 @@ def _distances(a: Array, b: Array, metric: str) -> Array:
     return lorentz.distance_from_chord(lorentz.pair_squared_chord(x, y)).numpy()
 
 
-def _pairs(block: Callable[[slice], Array], n: int) -> Array:
-    """Entries i < j of a matrix that comes in blocks of rows."""
-    parts = []
-    for rows in _blocks(n):
-        above = np.arange(n)[None, :] > np.arange(rows.start, rows.stop)[:, None]
-        parts.append(block(rows)[above])
-    return np.concatenate(parts)
-
-
-def _embedded(P: Array, metric: str) -> Array:
-    """Distances of all pairs i < j of embedded points."""
-    return _pairs(lambda rows: _distances(P[rows], P, metric), len(P))
-
-
 def _blocks(n: int) -> Iterator[slice]:
-    """Blocks of rows that keep an [rows, n] array near 16 million entries."""
-    height = max(1, 16_000_000 // n)
+    """Blocks of rows that keep an [rows, n] array near `BLOCK_ENTRIES`."""
+    height = max(1, BLOCK_ENTRIES // n)
     for start in range(0, n, height):
         yield slice(start, min(start + height, n))
+
+
+def _above(rows: slice, n: int) -> Array:
+    """Which entries (i, j) of a block of rows have i < j: each pair once."""
+    return np.arange(n)[None, :] > np.arange(rows.start, rows.stop)[:, None]
 
 
 def _without_self(distance: Array, rows: slice) -> Array:
@@ -273,21 +310,109 @@ def _without_self(distance: Array, rows: slice) -> Array:
     return distance
 
 
-def _rank_penalty(ranking: Array, choosing: Array, rows: slice, k: int) -> int:
-    """``Σ_i Σ_j max(0, rank(i, j) - k)`` over the neighbours j of i that `choosing` chooses."""
-    order = np.argsort(_without_self(ranking, rows), axis=1, kind="stable")
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(1, order.shape[1] + 1)[None, :], axis=1)
-    nearest = np.argsort(_without_self(choosing, rows), axis=1, kind="stable")[:, :k]
-    chosen = np.take_along_axis(ranks, nearest, axis=1)
-    return int(np.maximum(chosen - k, 0).sum())
+# --- neighbourhoods -------------------------------------------------------------------------
 
 
-def _neighbourhood_score(penalty: int, n: int, k: int) -> float:
-    return 1.0 - penalty * (2.0 / (n * k * (2.0 * n - 3.0 * k - 1.0)))
+class _Neighborhoods(NamedTuple):
+    trustworthiness: float
+    continuity: float
 
 
-def _pearson(a: Array, b: Array) -> float:
-    a, b = a - a.mean(), b - b.mean()
-    norm = float(np.linalg.norm(a) * np.linalg.norm(b))
-    return float(a @ b) / norm if norm > 0 else 0.0
+def _neighborhoods(owner: str, Y: Array, P: Array, n_neighbors: int, metric: str) -> _Neighborhoods:
+    Y, P = _data_and_points(owner, Y, P, metric)
+    n, k = len(P), _check_neighbors(owner, n_neighbors, len(P))
+    intruding = missing = 0
+    for rows in _blocks(n):
+        data = _without_self(cdist(Y[rows], Y), rows)
+        embedded = _without_self(_distances(P[rows], P, metric), rows)
+        intruding += _rank_penalty(data, _nearest(embedded, k), k)
+        missing += _rank_penalty(embedded, _nearest(data, k), k)
+    unit = 2.0 / (n * k * (2.0 * n - 3.0 * k - 1.0))
+    return _Neighborhoods(1.0 - intruding * unit, 1.0 - missing * unit)
+
+
+def _nearest(distance: Array, k: int) -> Array:
+    """Columns of the k smallest entries of each row [rows, k]; of equal ones the first."""
+    last = np.partition(distance, k - 1, axis=1)[:, k - 1 : k]
+    chosen = distance < last
+    tied = distance == last
+    room = k - chosen.sum(axis=1, keepdims=True)
+    chosen |= tied & (np.cumsum(tied, axis=1) <= room)
+    return np.nonzero(chosen)[1].reshape(-1, k)
+
+
+def _rank_penalty(distance: Array, chosen: Array, k: int) -> int:
+    """``Σ_i Σ_j max(0, rank(i, j) - k)`` over the columns j that were chosen for each row i."""
+    penalty = 0
+    column = np.arange(distance.shape[1])[None, :]
+    for j in chosen.T[:, :, None]:  # one neighbour of every row at a time: [rows, 1]
+        own = np.take_along_axis(distance, j, axis=1)
+        rank = 1 + (distance < own).sum(axis=1) + ((distance == own) & (column < j)).sum(axis=1)
+        penalty += int(np.maximum(rank - k, 0).sum())
+    return penalty
+
+
+# --- correlations ---------------------------------------------------------------------------
+
+
+class Moments(NamedTuple):
+    """Count, means and centred second moments of pairs of numbers that come in parts."""
+
+    n: int = 0
+    mean_a: float = 0.0
+    mean_b: float = 0.0
+    aa: float = 0.0
+    bb: float = 0.0
+    ab: float = 0.0
+
+    def and_of(self, a: Array, b: Array) -> Moments:
+        """Moments of these and further pairs (Chan, Golub and LeVeque)."""
+        if len(a) == 0:
+            return self
+        mean_a, mean_b = float(a.mean()), float(b.mean())
+        a, b = a - mean_a, b - mean_b
+        n = self.n + len(a)
+        step_a, step_b = mean_a - self.mean_a, mean_b - self.mean_b
+        weight = self.n * len(a) / n
+        return Moments(
+            n,
+            self.mean_a + step_a * len(a) / n,
+            self.mean_b + step_b * len(a) / n,
+            self.aa + float(a @ a) + weight * step_a * step_a,
+            self.bb + float(b @ b) + weight * step_b * step_b,
+            self.ab + float(a @ b) + weight * step_a * step_b,
+        )
+
+    @property
+    def correlation(self) -> float:
+        """Pearson's coefficient; 0 where one side is constant."""
+        scale = float(np.sqrt(self.aa) * np.sqrt(self.bb))
+        return self.ab / scale if scale > 0 else 0.0
+
+
+def _spearman(first: Callable[[slice], Array], second: Callable[[slice], Array], n: int) -> float:
+    """Correlation of ranks over the pairs i < j of two matrices that come in blocks of rows."""
+
+    def parts() -> Iterator[tuple[Array, Array]]:
+        for rows in _blocks(n):
+            above = _above(rows, n)
+            yield first(rows)[above], second(rows)[above]
+
+    if n * (n - 1) // 2 <= SORTED_PAIRS:
+        a, b = (rankdata(np.concatenate(side)) for side in zip(*parts(), strict=True))
+        return Moments().and_of(a, b).correlation
+    counts = np.zeros((2, RANK_BINS), dtype=np.int64)
+    for pair in parts():
+        for count, values in zip(counts, pair, strict=True):
+            count += np.bincount(_leading_bits(values), minlength=RANK_BINS)
+    # the mean rank of those in a bin, as ties have in the exact ranks
+    ranks = np.cumsum(counts, axis=1) - 0.5 * (counts - 1)
+    moments = Moments()
+    for a, b in parts():
+        moments = moments.and_of(ranks[0][_leading_bits(a)], ranks[1][_leading_bits(b)])
+    return moments.correlation
+
+
+def _leading_bits(values: Array) -> Array:
+    """Whole numbers in the order of the distances: floats of one sign are ordered as their bits."""
+    return values.astype(np.float32).view(np.uint32) >> RANK_SHIFT

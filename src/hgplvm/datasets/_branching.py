@@ -89,6 +89,10 @@ def make_branching(
         branch, -1 for the first, ``tree_distance`` a :class:`TreeDistance`, which is indexed like
         the (n, n) matrix but never holds it, and ``DESCR``.
 
+    Notes
+    -----
+    Made here, for sizes at which real data have no tree that is known; licence MIT.
+
     Examples
     --------
     >>> from hgplvm.datasets import make_branching

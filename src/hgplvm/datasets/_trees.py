@@ -36,6 +36,11 @@ def make_binary_tree(
         code, ``tree_distance`` (n, n) the Hamming distance of the codes, which is the number of
         edges between the nodes, and ``DESCR``.
 
+    Notes
+    -----
+    Made from the description in Watanabe et al. (AISTATS 2025), after Nagano et al. (ICML 2019); no
+    data are copied, so that the licence is that of this package (MIT).
+
     Examples
     --------
     >>> from hgplvm.datasets import make_binary_tree
