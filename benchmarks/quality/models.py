@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from peers import PEERS
 from scipy.spatial.distance import pdist
 from sklearn import datasets
 from sklearn.preprocessing import StandardScaler
 
 import hgplvm
 from hgplvm import metrics
+from hgplvm.baselines import PEERS
 from hgplvm.datasets import make_binary_tree
 
 PAPER = {
@@ -118,7 +118,7 @@ def ours(model: str, init: str, optimizer: str) -> Callable[[np.ndarray, int], t
 
 
 def theirs(name: str) -> Callable[[np.ndarray, int], tuple]:
-    return lambda data, seed: (PEERS[name](data, seed), "euclidean", np.nan)
+    return lambda data, seed: (PEERS[name].embed(data, seed), "euclidean", np.nan)
 
 
 def scores(rows: Rows, embedding: np.ndarray, metric: str) -> list[float]:

@@ -12,10 +12,10 @@ import warnings
 
 import numpy as np
 import torch
-from peers import PEERS
 from scipy.stats import spearmanr
 
 import hgplvm
+from hgplvm.baselines import PEERS
 from hgplvm.datasets import make_branching
 from hgplvm.geometry import lorentz
 
@@ -37,7 +37,7 @@ def distances(embedding: np.ndarray, hyperbolic: bool, pairs: np.ndarray) -> np.
 
 def run(name: str, data: np.ndarray, seed: int) -> tuple[np.ndarray, bool, str]:
     if name not in OURS:
-        return PEERS[name](data, seed), False, ""
+        return PEERS[name].embed(data, seed), False, ""
     model = getattr(hgplvm, name)(random_state=seed, **OURS[name]).fit(data)
     start = f"{model.n_iter_} steps of {np.diff(model.history_['seconds']).mean():.2f} s"
     return model.embedding_, hasattr(model, "lorentz_"), start

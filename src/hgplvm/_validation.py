@@ -73,7 +73,7 @@ def check_number(
         number = float(value) if of_kind else math.nan  # type: ignore[arg-type]
     except OverflowError:
         number = math.inf
-    if not low <= number < high or (number == low and not closed):
+    if not (math.isfinite(number) and low <= number < high) or (number == low and not closed):
         raise _reject(owner, name, allowed, value)
 
 

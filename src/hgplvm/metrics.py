@@ -66,7 +66,7 @@ def distance_correlation(
     truth = tree_distance
     if not isinstance(truth, TreeDistance):
         truth = check.check_points("distance_correlation", "tree_distance", truth, min_rows=2)
-        truth /= np.abs(truth).max() or 1.0
+        truth = _unit_free(truth)
     if truth.shape != (len(P), len(P)):
         raise ValueError(
             f"The 'tree_distance' of distance_correlation must have shape {(len(P), len(P))}, one "
@@ -95,10 +95,9 @@ def shepard_goodness(Y: Array, P: Array, *, metric: str = "euclidean") -> float:
     -------
     float
         Correlation over all pairs, 0 where one side is constant. Above 4,500 rows distances that
-        differ by less than .006% count as equal, which moves it by less than .00001.
+        differ by less than .006% count as equal.
     """
     Y, P = _data_and_points("shepard_goodness", Y, P, metric)
-    Y = Y / (np.abs(Y).max() or 1.0)  # ranks have no unit, and squares of huge numbers overflow
     return _spearman(
         lambda rows: cdist(Y[rows], Y), lambda rows: _distances(P[rows], P, metric), len(P)
     )
@@ -205,9 +204,9 @@ def reconstruction_error(Y: Array, reconstruction: Array) -> float:
     there = ~np.isnan(data)
     if not there.any():
         raise ValueError("The 'Y' of reconstruction_error has no entry that is not missing.")
-    difference = (data - found)[there]
-    size = float(np.abs(difference).max()) or 1.0  # squares of huge numbers overflow
-    return size * float(np.sqrt(np.mean((difference / size) ** 2)))
+    # squares of huge numbers overflow
+    size = max(float(np.abs(data[there]).max()), float(np.abs(found[there]).max())) or 1.0
+    return size * float(np.sqrt(np.mean((data[there] / size - found[there] / size) ** 2)))
 
 
 def evaluate(
@@ -259,7 +258,16 @@ def _points(owner: str, P: object, metric: str) -> Array:
             f"The 'P' of {owner} must hold Poincaré ball coordinates, of norm below 1; a row has "
             f"norm {radius:.4g}. Use metric='euclidean' for a flat embedding."
         )
-    return points
+    return points if metric == "poincare" else _unit_free(points)
+
+
+def _unit_free(values: Array) -> Array:
+    """Values over a power of two near the largest: nothing here depends on their unit.
+
+    Squares of huge and of tiny numbers would leave the range of floats; a power of two changes no
+    digit, so that equal distances stay equal.
+    """
+    return np.ldexp(values, -np.frexp(np.abs(values).max())[1])
 
 
 def _data_and_points(owner: str, Y: object, P: object, metric: str) -> tuple[Array, Array]:
@@ -270,7 +278,7 @@ def _data_and_points(owner: str, Y: object, P: object, metric: str) -> tuple[Arr
             f"The 'Y' and 'P' of {owner} must have one row for each other. "
             f"Got {len(data)} and {len(points)} rows instead."
         )
-    return data, points
+    return _unit_free(data), points
 
 
 def _check_neighbors(owner: str, n_neighbors: int, n: int) -> int:
@@ -387,7 +395,7 @@ class Moments(NamedTuple):
     def correlation(self) -> float:
         """Pearson's coefficient; 0 where one side is constant."""
         scale = float(np.sqrt(self.aa) * np.sqrt(self.bb))
-        return self.ab / scale if scale > 0 else 0.0
+        return float(np.clip(self.ab / scale, -1.0, 1.0)) if scale > 0 else 0.0
 
 
 def _spearman(first: Callable[[slice], Array], second: Callable[[slice], Array], n: int) -> float:

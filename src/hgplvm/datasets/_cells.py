@@ -28,7 +28,7 @@ CLUSTERS = (*(f"{i}Ery" for i in range(1, 7)), "7MEP", "8Mk", "9GMP", "10GMP", "
 
 
 def load_myeloid_progenitors() -> Bunch:
-    """Simulated differentiation of myeloid progenitors into four cell types (640 × 11).
+    """Return simulated myeloid progenitors that become four cell types (640 × 11).
 
     Four trajectories of 160 steps lead from one progenitor state to monocytes (Mo), erythrocytes
     (Ery), megakaryocytes (Mk) and neutrophils (Neu). The data ship with scanpy; nothing is
@@ -79,7 +79,7 @@ def load_myeloid_progenitors() -> Bunch:
 
 
 def load_paul15(path: str | PathLike[str] | None = None) -> Bunch:
-    """Mouse myeloid progenitors: single-cell RNA sequencing (2730 cells), prepared as in the paper.
+    """Return mouse myeloid progenitors: sequenced single cells (2730), prepared as in the paper.
 
     The counts are filtered, normalised, reduced to the 1,000 most variable genes, logarithmised and
     scaled by scanpy's ``recipe_zheng17``.
@@ -104,20 +104,11 @@ def load_paul15(path: str | PathLike[str] | None = None) -> Bunch:
     Paul et al., "Transcriptional heterogeneity and lineage commitment in myeloid progenitors",
     Cell 163(7), 2015; public data, GEO accession GSE72857.
     """
-    clusters, names = None, None
-    if path is None:
-        values, clusters, names = _downloaded()
-    else:
-        values, clusters, names = _read(Path(path))
-    if len(clusters) != len(values):
-        raise ValueError(
-            f"The data of load_paul15 have {len(values)} rows and {len(clusters)} labels; give a "
-            "file whose labels belong to it."
-        )
+    values, clusters, names = _downloaded() if path is None else _read(Path(path))
     return Bunch(
         data=values,
         target=clusters,
-        lineage=np.array([str(name).lstrip("0123456789") for name in clusters]),
+        lineage=np.array([name.lstrip("0123456789") for name in clusters]),
         feature_names=names,
         DESCR="Mouse myeloid progenitors, Paul et al. 2015, after recipe_zheng17.",
     )
@@ -130,7 +121,7 @@ def _downloaded() -> tuple[Array, Array, list[str] | None]:
     scanpy = require("load_paul15", "scanpy", "anndata")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)
+            warnings.simplefilter("ignore")
             cells = scanpy.datasets.paul15()
     except OSError as error:  # URLError is one
         raise OSError(
@@ -172,7 +163,8 @@ def _read_npz(path: Path) -> tuple[Array, Array, list[str] | None]:
                 "needs the cluster of each cell."
             )
         if "X" in file:  # prepared
-            return file["X"].astype(float), clusters, None
+            values = file["X"].astype(float)
+            return values, _named(clusters, values.shape), None
         if "indptr" not in file:
             raise ValueError(
                 f"The 'path' of load_paul15 must hold counts in scipy's sparse format, or prepared "
@@ -180,9 +172,22 @@ def _read_npz(path: Path) -> tuple[Array, Array, list[str] | None]:
             )
     anndata = require("load_paul15", "anndata", "anndata")
     cells = anndata.AnnData(sparse.load_npz(path).toarray().astype(np.float32))
-    cells.obs["paul15_clusters"] = clusters
+    cells.obs["paul15_clusters"] = _named(clusters, cells.shape)
     values, clusters, _ = _prepared(cells)
     return values, clusters, None
+
+
+def _named(clusters: Array, shape: tuple[int, ...]) -> Array:
+    """Names of the clusters, one a row."""
+    if clusters.dtype.kind == "S":
+        clusters = np.char.decode(clusters)
+    if clusters.shape != shape[:1] or len(shape) != 2 or clusters.dtype.kind != "U":
+        raise ValueError(
+            "The data of load_paul15 must have rows, columns and the name of a cluster for each "
+            f"row, such as '7MEP'. Got data of shape {shape} and labels of shape {clusters.shape} "
+            f"and type {clusters.dtype}."
+        )
+    return clusters
 
 
 def _read_h5(path: Path) -> Any:
@@ -194,6 +199,11 @@ def _read_h5(path: Path) -> Any:
         genes = file["data.debatched_rownames"][()].astype(str)
         numbers = file["cluster.id"][()].ravel().astype(int)
         informative = file["info.genes_strings"][()].astype(str)
+    if len(numbers) and not 1 <= numbers.min() <= numbers.max() <= len(CLUSTERS):
+        raise ValueError(
+            f"The clusters in {path.name} must be numbered from 1 to {len(CLUSTERS)}. Got "
+            f"{numbers.min()} to {numbers.max()} instead."
+        )
     cells = anndata.AnnData(counts)
     cells.var_names = [gene.split(";")[0] for gene in genes]  # two names of one gene
     cells.obs["paul15_clusters"] = [CLUSTERS[number - 1] for number in numbers]
@@ -205,8 +215,8 @@ def _prepared(cells: Any) -> tuple[Array, Array, list[str] | None]:
     scanpy = require("load_paul15", "scanpy", "anndata")
     cells = cells.copy()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # the recipe calls what scanpy deprecates
+        warnings.simplefilter("ignore")  # the recipe calls what scanpy and pandas deprecate
         scanpy.pp.recipe_zheng17(cells, n_top_genes=N_TOP_GENES)
     values = cells.X.toarray() if sparse.issparse(cells.X) else np.asarray(cells.X)
-    clusters = np.asarray(cells.obs["paul15_clusters"].astype(str))
+    clusters = np.array(cells.obs["paul15_clusters"].astype(str), dtype=str)
     return values.astype(float), clusters, list(cells.var_names)
