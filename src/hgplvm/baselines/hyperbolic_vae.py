@@ -54,7 +54,7 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
     hidden_units : int or "auto", default="auto"
         Units of each hidden layer. "auto" fits networks of 50, 100 and 200 and keeps the one with
         the highest bound.
-    max_iter : int, default=500
+    max_iter : int, default=300
         Passes over the data.
     batch_size : int, default=100
         Rows a step.
@@ -92,7 +92,7 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
         *,
         rotated: bool = False,
         hidden_units: int | str = "auto",
-        max_iter: int = 500,
+        max_iter: int = 300,
         batch_size: int = 100,
         learning_rate: float = 1e-3,
         random_state: int | np.random.RandomState | None = None,
@@ -192,7 +192,8 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
         name = f"{'RotHVAE' if self.rotated else 'IsoHVAE'}, {width} units"
         for _ in trange(self.max_iter, disable=not self.verbose, desc=name):
             total = 0.0
-            for batch in torch.randperm(len(rows), generator=generator).split(self.batch_size):
+            order = torch.randperm(len(rows), generator=generator)
+            for batch in torch.split(order, self.batch_size):
                 bound = network.bound(rows[batch], generator)
                 optimizer.zero_grad()
                 (-bound.mean()).backward()  # type: ignore[no-untyped-call]

@@ -23,7 +23,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 from torch import Tensor
-from tqdm import trange
+from tqdm import tqdm
 
 from hgplvm import _validation as check
 from hgplvm.baselines._input import checked_data
@@ -133,7 +133,7 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
         size = int(np.clip(BATCH_SHARE * len(data), 1, LARGEST_BATCH))
         step = self.learning_rate * size / 16.0
         previous = np.inf
-        bar = trange(self.max_iter, disable=not self.verbose, desc="PoincareMaps")
+        bar = tqdm(total=self.max_iter, disable=not self.verbose, desc="PoincareMaps")
         for iteration in bar:
             total = 0.0
             for rows in torch.from_numpy(rng.permutation(len(data))).split(size):
@@ -143,14 +143,14 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
                 points = descended(points, gradient, step)
                 total += loss * len(rows)
             total /= len(data)
-            bar.set_postfix(loss=f"{total:.4f}")
+            bar.set_postfix(loss=f"{total:.4f}", refresh=False)
+            bar.update()
             if abs(previous - total) < self.tol:
                 break
             previous = total
         bar.close()
         self.embedding_ = points.numpy()
         self.loss_ = total
-        self.n_iter_ = iteration + 1
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:

@@ -22,9 +22,9 @@ FATES = ("Mo", "Ery", "Mk", "Neu")
 TRAJECTORY, COMMITTED = 160, 80
 N_TOP_GENES = 1000
 # names of the cell types of Paul's clusters, 1 to 19
-CLUSTERS = (*(f"{i}Ery" for i in range(1, 7)), "7MEP", "8Mk", "9GMP", "10GMP", "11DC") + (
-    *("12Baso", "13Baso", "14Mo", "15Mo", "16Neu", "17Neu", "18Eos", "19Lymph"),
-)
+CELL_TYPES = (*6 * ("Ery",), "MEP", "Mk", *2 * ("GMP",), "DC", *2 * ("Baso",), *2 * ("Mo",))
+CELL_TYPES += (*2 * ("Neu",), "Eos", "Lymph")
+CLUSTERS = tuple(f"{number}{name}" for number, name in enumerate(CELL_TYPES, start=1))
 
 
 def load_myeloid_progenitors() -> Bunch:
