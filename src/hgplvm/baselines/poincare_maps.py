@@ -132,25 +132,24 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
         log_target = target.clamp_min(SMALLEST).log()
         size = int(np.clip(BATCH_SHARE * len(data), 1, LARGEST_BATCH))
         step = self.learning_rate * size / 16.0
-        previous = np.inf
         bar = tqdm(total=self.max_iter, disable=not self.verbose, desc="PoincareMaps")
-        for iteration in bar:
+        losses: list[float] = []
+        while len(losses) < self.max_iter:
             total = 0.0
-            for rows in torch.from_numpy(rng.permutation(len(data))).split(size):
-                loss, gradient = divergence(
-                    points, rows, target[rows], log_target[rows], self.gamma
-                )
+            for rows in torch.split(torch.from_numpy(rng.permutation(len(data))), size):
+                some = rows, target[rows], log_target[rows]
+                loss, gradient = divergence(points, *some, self.gamma)
                 points = descended(points, gradient, step)
                 total += loss * len(rows)
-            total /= len(data)
-            bar.set_postfix(loss=f"{total:.4f}", refresh=False)
+            losses.append(total / len(data))
+            bar.set_postfix(loss=f"{losses[-1]:.4f}", refresh=False)
             bar.update()
-            if abs(previous - total) < self.tol:
+            if len(losses) > 1 and abs(losses[-2] - losses[-1]) < self.tol:
                 break
-            previous = total
         bar.close()
         self.embedding_ = points.numpy()
-        self.loss_ = total
+        self.loss_ = losses[-1]
+        self.n_iter_ = len(losses)
         return self
 
     def fit_transform(self, X: Any, y: Any = None) -> Array:

@@ -22,9 +22,8 @@ FATES = ("Mo", "Ery", "Mk", "Neu")
 TRAJECTORY, COMMITTED = 160, 80
 N_TOP_GENES = 1000
 # names of the cell types of Paul's clusters, 1 to 19
-CELL_TYPES = (*6 * ("Ery",), "MEP", "Mk", *2 * ("GMP",), "DC", *2 * ("Baso",), *2 * ("Mo",))
-CELL_TYPES += (*2 * ("Neu",), "Eos", "Lymph")
-CLUSTERS = tuple(f"{number}{name}" for number, name in enumerate(CELL_TYPES, start=1))
+CELL_TYPES = "Ery Ery Ery Ery Ery Ery MEP Mk GMP GMP DC Baso Baso Mo Mo Neu Neu Eos Lymph"
+CLUSTERS = tuple(f"{number}{name}" for number, name in enumerate(CELL_TYPES.split(), 1))
 
 
 def load_myeloid_progenitors() -> Bunch:
