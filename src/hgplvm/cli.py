@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -59,14 +60,75 @@ def demo(
     from hgplvm import _demo
 
     try:
-        if out.exists() and not out.is_dir():
-            _fail(f"--out {out} is a file; name a folder that exists or that can be made.")
+        _check_folder(out)
         out.mkdir(parents=True, exist_ok=True)
         table = _demo.run(depth, out, seed)
     except OSError as error:
         _fail(f"cannot write to {out}: {error.strerror}; name another folder with --out.")
     typer.echo(table)
     typer.echo(f"\nWrote {out / 'embedding.csv'} and {out / 'poincare.png'}.")
+
+
+@app.command()
+def reproduce(
+    parts: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="table1, table2, prior, trees, length-scales, paul, spiral, myeloid; "
+            "all by default.",
+            show_default=False,
+        ),
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer repeats: minutes instead of hours.")
+    ] = False,
+    out: Annotated[Path, typer.Option(help="Folder for report, figures, numbers and runs.")] = Path(
+        "hgplvm-reproduce"
+    ),
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Folder with the authors' arrays; by default data are generated."),
+    ] = None,
+    jobs: Annotated[
+        int, typer.Option(min=0, help="Processes, with one thread each; 0 takes every core.")
+    ] = 0,
+) -> None:
+    """Rerun the paper: its tables and figures, every system in it, and our defaults beside them.
+
+    A run that was interrupted goes on where it stopped when the same command is given again.
+
+    Example: hgplvm reproduce table2 --quick
+    """
+    from hgplvm import reproduce as paper
+
+    if unknown := [part for part in parts or [] if part not in paper.PARTS]:
+        _fail(f"there is no part {unknown[0]!r}; choose from {', '.join(paper.PARTS)}.")
+    if data_dir is not None and not data_dir.is_dir():
+        _fail(f"--data-dir {data_dir} is no folder; name the one that holds the arrays.")
+    _check_folder(out)
+    try:
+        sections = paper.reproduce(
+            out,
+            parts,
+            scale=paper.QUICK if quick else paper.FULL,
+            source=paper.Source(data_dir),
+            jobs=jobs or os.cpu_count() or 1,
+        )
+    except KeyboardInterrupt:
+        typer.echo("\nInterrupted; give the same command again to go on.", err=True)
+        raise typer.Exit(130) from None
+    except RuntimeError as error:
+        _fail(str(error))
+    except OSError as error:
+        _fail(f"cannot write to {out}: {error.strerror or error}; name another folder with --out.")
+    for section in sections:
+        typer.echo(paper.as_text(section) + "\n")
+    typer.echo(f"Wrote {out / 'report.html'}, with figures and numbers beside it.")
+
+
+def _check_folder(out: Path) -> None:
+    if out.exists() and not out.is_dir():
+        _fail(f"--out {out} is a file; name a folder that exists or that can be made.")
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ import contextlib
 import json
 import os
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,7 +23,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-__all__ = ["FORMAT", "read", "write"]
+__all__ = ["FORMAT", "read", "whole", "write", "write_text"]
 
 # raise it when a file of an earlier version can no longer be read
 FORMAT = 1
@@ -46,13 +47,32 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
     OSError
         If the disk does not take it; what was there before stays.
     """
-    place = Path(os.path.realpath(path))  # a link stays one
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     header = {"format": FORMAT, "kind": kind, "tree": _encoded(tree, arrays, "")}
+    with whole(path) as name:
+        save_file(arrays, name, metadata={HEADER: json.dumps(header)})
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file, as a whole or not at all.
+
+    Raises
+    ------
+    OSError
+        If the disk does not take it; what was there before stays.
+    """
+    with whole(path) as name:
+        Path(name).write_text(text, encoding="utf-8")
+
+
+@contextlib.contextmanager
+def whole(path: str | os.PathLike[str]) -> Iterator[str]:
+    """Name of a file beside `path`, which is moved there when it is complete and on the disk."""
+    place = Path(os.path.realpath(path))  # a link stays one
     handle, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
     os.close(handle)
     try:
-        save_file(arrays, name, metadata={HEADER: json.dumps(header)})
+        yield name
         with open(name, "rb+") as file:
             os.fsync(file.fileno())
         os.chmod(name, _mode(place))

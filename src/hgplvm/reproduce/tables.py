@@ -1,0 +1,154 @@
+"""Table 1 (sizes of the binary trees) and Table 2 (distance correlation on them)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from hgplvm.reproduce import paper
+from hgplvm.reproduce.parts import Context, Part, Scale, cell, tasks_of
+from hgplvm.reproduce.report import Claim, Section, Table
+from hgplvm.reproduce.runs import Task
+
+__all__ = ["TABLE_1", "TABLE_2"]
+
+DEFAULT = "HGPLVM, defaults"
+# what the paper compares; what it could have; ours; and GPy's models for a cross-check
+PAPER_ROWS = ("hGP-LVM", "GP-LVM", "IsoHVAE", "RotHVAE")
+FURTHER_ROWS = ("Sparse hGP-LVM", "Bayesian hGP-LVM", "GP-LVM, hGP-LVM's procedure", "PoincaréMaps")
+PEER_ROWS = ("PCA", "t-SNE", "openTSNE", "UMAP", "PaCMAP", "PHATE", "TriMap")
+OUR_ROWS = (
+    DEFAULT,
+    "VecchiaHGPLVM, defaults",
+    "BayesianHGPLVM, defaults",
+    "SparseHGPLVM, defaults",
+    "GPLVM, defaults",
+)
+CROSS_CHECKS = ("GPy GPLVM", "GPy SparseGPLVM", "GPy BayesianGPLVM")
+CAPTION = (
+    "Distance correlation with the tree, mean ± standard deviation over runs; hyperbolic distances "
+    "for hyperbolic embeddings, Euclidean ones for flat embeddings. Rows without 'defaults' are in "
+    "paper mode, or another package's defaults."
+)
+NOTES = """
+The verdict says whether the mean of the runs lies within two of the paper's standard deviations;
+one that is printed as .000 is taken as the .0005 that its digits can hide.
+
+GP-LVM: the paper does not say how it was fitted. Its deviation of 0 says that nothing in it was
+random. The start is that of GPy; the number of steps was chosen to agree with the table.
+
+IsoHVAE and RotHVAE are implementations of our own. Their hidden units are searched by the evidence
+bound, because the truth is not to be known; the paper took all else from another paper's code, and
+does not say by what it chose the units. Trained for longer the bound rises and the correlation
+falls.
+"""
+
+
+def _table_1(context: Context) -> Section:
+    depths = context.scale.depths
+    rows, cells = [], []
+    for what, place in (("# samples", 0), ("# dimensions", 1)):
+        found = [np.shape(context.source.load(f"SBT-{depth}").data)[place] for depth in depths]
+        told = [paper.TABLE_1[depth][place] if depth in paper.TABLE_1 else None for depth in depths]
+        same = all(a == b for a, b in zip(found, told, strict=True))
+        rows.append((what, *map(str, found), "as in the paper" if same else "not the paper's"))
+        cells += [
+            {"row": what, "depth": depth, "paper": b, "measured": a}
+            for depth, a, b in zip(depths, found, told, strict=True)
+        ]
+    header = ("", *(f"d = {depth}" for depth in depths), "")
+    return Section(
+        "Table 1: sizes of the binary trees",
+        context.source.describe(),
+        (Table(header, tuple(rows)),),
+        cells=tuple(cells),
+    )
+
+
+def _table_2_tasks(scale: Scale) -> Iterator[Task]:
+    for depth in scale.depths:
+        systems = (*OUR_ROWS, *PAPER_ROWS, *FURTHER_ROWS, *PEER_ROWS)
+        yield from tasks_of(scale, systems, f"SBT-{depth}", scale.runs)
+        if depth in scale.cross_checks:
+            yield from tasks_of(scale, CROSS_CHECKS, f"SBT-{depth}", 1)
+
+
+def _table_2(context: Context) -> Section:
+    depths = context.scale.depths
+    cells: list[dict[str, Any]] = []
+    judged, all_rows = [], []
+    for system in (*OUR_ROWS, *PAPER_ROWS, *FURTHER_ROWS, *PEER_ROWS, *CROSS_CHECKS):
+        entries = [_entry(context, system, depth) for depth in depths]
+        cells += entries
+        shown = [str(entry["shown"]) for entry in entries]
+        all_rows.append((system, *shown))
+        if system in PAPER_ROWS:
+            line = [
+                (str(paper.TABLE_2[system].get(depth, "-")), text, str(entry["verdict"]))
+                for depth, text, entry in zip(depths, shown, entries, strict=True)
+            ]
+            judged.append((system, *(word for part in line for word in part)))
+    header = tuple(word for depth in depths for word in (f"d = {depth}, paper", "here", "verdict"))
+    return Section(
+        "Table 2: distance correlation on the binary trees",
+        NOTES.strip(),
+        (
+            Table(("system", *header), tuple(judged), "The paper's rows, in paper mode."),
+            Table(("system", *(f"d = {depth}" for depth in depths)), tuple(all_rows), CAPTION),
+        ),
+        tuple(_claims(context)),
+        cells=tuple(cells),
+    )
+
+
+def _entry(context: Context, system: str, depth: int) -> dict[str, Any]:
+    """Return one cell: what the paper has, what was measured, and how the two compare."""
+    data = f"SBT-{depth}"
+    figure = paper.TABLE_2.get(system, {}).get(depth)
+    values = context.results.scores(system, data, "distance_correlation")
+    status = context.results.status(system, data)
+    mean = float(values.mean()) if len(values) else None
+    return {
+        "row": system,
+        "depth": depth,
+        "paper": None if figure is None else figure.mean,
+        "paper_std": None if figure is None else figure.std,
+        "measured": mean,
+        "std": float(values.std()) if len(values) else None,
+        "runs": len(values),
+        "verdict": "" if figure is None or mean is None else paper.verdict(figure, mean),
+        "status": status,
+        "shown": cell(values) if len(values) else status.split(":")[0],
+    }
+
+
+def _claims(context: Context) -> Iterator[Claim]:
+    def mean(system: str, depth: int) -> float:
+        found = context.results.scores(system, f"SBT-{depth}", "distance_correlation")
+        return float(found.mean()) if len(found) else float("nan")
+
+    def above(first: str, others: tuple[str, ...], depths: tuple[int, ...], text: str) -> Claim:
+        gaps = {d: mean(first, d) - np.nanmax([mean(o, d) for o in others]) for d in depths}
+        said = ", ".join(f"d = {depth}: {gap:+.3f}" for depth, gap in gaps.items())
+        known = bool(gaps) and np.isfinite(list(gaps.values())).all()
+        return Claim(text, said, all(gap > 0 for gap in gaps.values()) if known else None)
+
+    depths = context.scale.depths
+    deep = tuple(depth for depth in depths if depth >= 5)
+    vaes = ("IsoHVAE", "RotHVAE")
+    yield above("hGP-LVM", ("GP-LVM",), depths, "hGP-LVM is above GP-LVM at all depths")
+    if deep:
+        text = "hGP-LVM is above the hyperbolic autoencoders at d = 5 and 6"
+        yield above("hGP-LVM", vaes, deep, text)
+    same = ("GP-LVM, hGP-LVM's procedure",)
+    text = "(not asked in the paper) hGP-LVM is above a GP-LVM with its own start and stop"
+    yield above("hGP-LVM", same, depths, text)
+    others = (*PAPER_ROWS, *FURTHER_ROWS, *PEER_ROWS, *CROSS_CHECKS)
+    text = f"(ours) {DEFAULT} is above every row that is not ours"
+    yield above(DEFAULT, others, depths, text)
+
+
+TABLE_1 = Part("table1", "sizes of the binary trees", lambda scale: (), _table_1)  # noqa: ARG005
+TABLE_2 = Part("table2", "distance correlation on the binary trees", _table_2_tasks, _table_2)
