@@ -8,8 +8,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 CORE := .venv/.core
 DEV := .venv/.dev
 DOCS := .venv/.docs
+PEERS := .venv/.peers
 
-.PHONY: demo test lint docs bench clean
+.PHONY: demo test lint docs bench reproduce clean
 
 demo: $(CORE)
 	$(BIN)/hgplvm demo
@@ -31,10 +32,12 @@ bench: $(DEV)
 	$(BIN)/python benchmarks/speed/exact.py
 	$(BIN)/python benchmarks/speed/collapsed.py
 	$(BIN)/python benchmarks/speed/vecchia.py
-	$(BIN)/python benchmarks/paper/paper_mode.py
+
+reproduce: $(PEERS)
+	$(BIN)/hgplvm reproduce --quick
 
 clean:
-	rm -rf .venv docs/_build docs/generated hgplvm-demo
+	rm -rf .venv docs/_build docs/generated hgplvm-demo hgplvm-reproduce
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -49,4 +52,8 @@ $(DEV): $(CORE)
 
 $(DOCS): $(CORE)
 	$(PIP) --editable ".[docs]"
+	@touch $@
+
+$(PEERS): $(CORE)
+	$(PIP) --editable ".[peers,anndata]"
 	@touch $@

@@ -80,3 +80,50 @@ def test_bad_usage(tmp_path, arguments):
     done = run(*arguments, cwd=tmp_path)
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
+
+
+def test_reproduce_writes_the_parts_that_are_asked_for(tmp_path):
+    done = run("reproduce", "table1", "prior", "--out", "paper", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    lines = [line.split() for line in done.stdout.splitlines()]
+    assert ["#", "samples", "300", "620", "1260", "as", "in", "the", "paper"] in lines
+    assert ["#", "dimensions", "15", "31", "63", "as", "in", "the", "paper"] in lines
+    names = ["numbers.json", "prior.png", "prior.svg", "report.html", "runs", "runs.csv"]
+    assert sorted(path.name for path in (tmp_path / "paper").iterdir()) == names
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["table3"], "there is no part 'table3'; choose from table1, table2, prior, trees,"),
+        (["--data-dir", "nowhere"], "--data-dir nowhere is no folder"),
+        (["--out", "taken"], "--out taken is a file"),
+        (["--out", "taken/below"], "cannot write to taken/below"),
+    ],
+)
+def test_reproduce_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
+    (tmp_path / "taken").write_text("mine")
+    done = run("reproduce", "table1", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+def test_an_interrupted_reproduction_says_how_to_go_on(tmp_path):
+    import signal
+    import time
+
+    command = [*COMMAND, "reproduce", "table2", "--quick", "--out", "paper"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        while not (tmp_path / "paper" / "runs").exists():
+            time.sleep(0.1)
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.strip().endswith("Interrupted; give the same command again to go on.")
+    assert "Traceback" not in errors
+    assert not (tmp_path / "paper" / "report.html").exists()

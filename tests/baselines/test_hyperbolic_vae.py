@@ -16,8 +16,7 @@ from hgplvm.baselines.hyperbolic_vae import (
     LARGEST_RADIUS,
     Network,
     _within,
-    log_density,
-    log_prior,
+    drawn,
     turned_outward,
 )
 from hgplvm.datasets import make_binary_tree
@@ -78,20 +77,31 @@ def test_nothing_is_rotated_at_the_origin(q):
 # --- the densities --------------------------------------------------------------------------
 
 
+def log_ratio(mean, std, zeta, v):
+    """Return log p(x) - log q(x) of a draw as the bound has it."""
+    x, stretch = drawn(mean, v)
+    prior = -0.5 * x.square().sum(-1)
+    posterior = -0.5 * zeta.square().sum(-1) - std.log().sum(-1)
+    return prior - posterior - (mean.shape[-1] - 1) * stretch
+
+
 @pytest.mark.parametrize("q", [1, 2, 3])
-def test_the_prior_is_a_wrapped_normal_at_the_origin(normal, q):
-    x = lorentz.from_tangent(2 * normal(20, q))
+def test_draws_lie_where_the_geometry_places_them(normal, q):
+    mean, v = 3 * normal(20, q), normal(20, q)
+    mean[0], v[1] = 0.0, 0.0
+    expected = lorentz.to_tangent(lorentz.placed(lorentz.from_tangent(mean), v))
+    assert torch.allclose(drawn(mean, v)[0], expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("q", [1, 2, 3])
+def test_densities_are_those_of_wrapped_normals(normal, q):
+    mean, std, zeta = normal(20, q), normal(20, q).exp(), normal(20, q)
+    at = lorentz.from_tangent(mean)
+    x = lorentz.placed(at, std * zeta)
     unit = torch.ones(q, dtype=torch.float64)
     expected = wrapped_normal.log_prob(lorentz, x, lorentz.origin(q), unit)
-    assert torch.allclose(log_prior(x), expected, rtol=1e-10)
-
-
-@pytest.mark.parametrize("q", [1, 2, 3])
-def test_draws_have_the_density_of_a_wrapped_normal(normal, q):
-    mean, std, zeta = lorentz.from_tangent(normal(20, q)), normal(20, q).exp(), normal(20, q)
-    x = lorentz.placed(mean, std * zeta)
-    expected = wrapped_normal.log_prob(lorentz, x, mean, std)
-    assert torch.allclose(log_density(std * zeta, zeta, std), expected, rtol=1e-8)
+    expected = expected - wrapped_normal.log_prob(lorentz, x, at, std)
+    assert torch.allclose(log_ratio(mean, std, zeta, std * zeta), expected, rtol=1e-7)
 
 
 def covariance(mean, std, rotated):
@@ -115,10 +125,23 @@ def test_rotated_draws_have_the_density_of_a_rotated_normal(normal):
     zeta, std, mean = normal(20, 2), normal(20, 2).exp(), normal(20, 2)
     v = turned_outward(std * zeta, mean)
     x = lorentz.placed(lorentz.from_tangent(mean), v)
+    unit = torch.ones(2, dtype=torch.float64)
+    prior = wrapped_normal.log_prob(lorentz, x, lorentz.origin(2), unit)
     expected = [
-        log_q(x[i], mean[i].numpy(), std[i].numpy(), rotated=True).item() for i in range(20)
+        prior[i].item() - log_q(x[i], mean[i].numpy(), std[i].numpy(), rotated=True).item()
+        for i in range(20)
     ]
-    assert np.allclose(log_density(v, zeta, std), expected, rtol=1e-7)
+    assert np.allclose(log_ratio(mean, std, zeta, v), expected, rtol=1e-6)
+
+
+def test_a_diverged_network_is_an_error():
+    model = small(max_iter=50, batch_size=10, learning_rate=1e30)
+    with pytest.raises(ArithmeticError, match="Lower the 'learning_rate', which is 1e"):
+        model.fit(Y)
+
+
+def test_data_that_are_constant_but_for_rounding_have_a_finite_bound():
+    assert abs(small().fit(np.full((20, 3), 0.1)).bound_) < 10
 
 
 # --- the bound ------------------------------------------------------------------------------
@@ -156,7 +179,7 @@ def bound_by_integral(network, row):
     log_posterior = log_q(lorentz.from_tangent(torch.from_numpy(plane)), mean, std, network.rotated)
     prior = norm.logpdf(plane).sum(-1) - np.log(np.sinh(r) / r)
     with torch.no_grad():
-        decoded = network.decoder(torch.from_numpy(plane).float()).double().numpy()
+        decoded = network.decoder(torch.from_numpy(plane).double()).double().numpy()
     fit = norm.logpdf(row.numpy(), decoded, np.exp(-0.4)).sum(-1)
     mass = np.exp(log_posterior) * area
     return mass @ (fit + prior - log_posterior), mass.sum()
@@ -166,7 +189,7 @@ def bound_by_integral(network, row):
 def test_draws_of_the_bound_average_to_its_integral(rotated):
     network = tiny_network(rotated)
     generator = torch.Generator().manual_seed(0)
-    for row in torch.tensor([[0.5, -1.0], [-1.5, 0.2]]):
+    for row in torch.tensor([[0.5, -1.0], [-1.5, 0.2]], dtype=torch.float64):
         expected, total = bound_by_integral(network, row)
         assert total == pytest.approx(1, abs=1e-3)
         with torch.no_grad():
@@ -178,7 +201,7 @@ def test_draws_of_the_bound_average_to_its_integral(rotated):
 
 @pytest.mark.parametrize("rotated", [False, True])
 def test_the_encoder_of_the_tiny_network_is_put_to_the_test(rotated):
-    mean, std = tiny_network(rotated).encoded(torch.tensor([[0.5, -1.0]]))
+    mean, std = tiny_network(rotated).encoded(torch.tensor([[0.5, -1.0]], dtype=torch.float64))
     assert mean.norm() > 0.5
     assert (std[0, 0] > 2 * std[0, 1]) == rotated
     assert std.shape == (1, 2)
@@ -190,9 +213,11 @@ def test_gradients_at_the_origin_are_finite(rotated):
     with torch.no_grad():
         for parameter in network.encoder.parameters():
             parameter.zero_()
-    mean, _ = network.encoded(torch.ones(5, 2))
-    assert torch.equal(mean, torch.zeros(5, 2))
-    network.bound(torch.ones(5, 2), torch.Generator().manual_seed(0)).mean().backward()
+    mean, _ = network.encoded(torch.ones(5, 2, dtype=torch.float64))
+    assert torch.equal(mean, torch.zeros(5, 2, dtype=torch.float64))
+    network.bound(
+        torch.ones(5, 2, dtype=torch.float64), torch.Generator().manual_seed(0)
+    ).mean().backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in network.parameters())
     assert network.encoder[-1].bias.grad.abs().min() > 0
 
@@ -214,7 +239,7 @@ def test_means_far_out_leave_the_bound_finite():
     network = Network(2, 3, 2, True, torch.Generator().manual_seed(0))
     with torch.no_grad():
         network.encoder[-1].bias[:2] = 1e4
-    bound = network.bound(torch.ones(50, 2), torch.Generator().manual_seed(0))
+    bound = network.bound(torch.ones(50, 2, dtype=torch.float64), torch.Generator().manual_seed(0))
     bound.mean().backward()
     assert torch.isfinite(bound).all()
     assert all(torch.isfinite(parameter.grad).all() for parameter in network.parameters())
@@ -243,7 +268,7 @@ def test_the_embedding_is_the_mean_on_the_ball():
     model = small().fit(Y)
     unit = np.sqrt(np.mean((Y - Y.mean(0)) ** 2))
     with torch.no_grad():
-        mean, _ = model._network.encoded(torch.from_numpy((Y - Y.mean(0)) / unit).float())
+        mean, _ = model._network.encoded(torch.from_numpy((Y - Y.mean(0)) / unit).double())
     radius = np.linalg.norm(mean.numpy(), axis=1, keepdims=True)
     expected = np.tanh(radius / 2) * mean.numpy() / radius
     assert np.allclose(model.embedding_, expected, rtol=1e-5)

@@ -19,6 +19,12 @@ TREE = make_binary_tree(depth=3, n_per_node=8, random_state=0)
 pytestmark = pytest.mark.filterwarnings("ignore:Tensorflow not installed:ImportWarning")
 
 
+@pytest.fixture(autouse=True)
+def _numba_without_openmp(monkeypatch):
+    """Numba (of UMAP) adds OpenMP threads that wait busily: very slow where cores are shared."""
+    monkeypatch.setenv("NUMBA_THREADING_LAYER", "workqueue")
+
+
 def numpy_state():
     return np.random.get_state()[1].copy()  # noqa: NPY002
 

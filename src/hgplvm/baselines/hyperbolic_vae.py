@@ -35,8 +35,10 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # hidden units that "auto" compares
 HIDDEN_UNITS = (50, 100, 200)
-# means and draws stay within this hyperbolic distance of the origin
-LARGEST_RADIUS = 12.0
+# means stay within this hyperbolic distance of the origin, deviations below this
+LARGEST_RADIUS, LARGEST_DEVIATION = 12.0, 10.0
+# added to squared norms, which have no root with a slope at 0
+TINY = 1e-30
 # the bound that is reported is a mean over the last passes, because single draws are noisy
 AVERAGED_PASSES = 20
 
@@ -54,7 +56,7 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
     hidden_units : int or "auto", default="auto"
         Units of each hidden layer. "auto" fits networks of 50, 100 and 200 and keeps the one with
         the highest bound.
-    max_iter : int, default=300
+    max_iter : int, default=200
         Passes over the data.
     batch_size : int, default=100
         Rows a step.
@@ -73,6 +75,8 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
         Units of the network that was kept.
     bound_ : float
         Its evidence lower bound, a row.
+    n_iter_ : int
+        Passes over the data.
     noise_variance_ : float
         Variance of the decoder's normal distribution, in data units.
 
@@ -92,7 +96,7 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
         *,
         rotated: bool = False,
         hidden_units: int | str = "auto",
-        max_iter: int = 300,
+        max_iter: int = 200,
         batch_size: int = 100,
         learning_rate: float = 1e-3,
         random_state: int | np.random.RandomState | None = None,
@@ -123,12 +127,18 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
         self._check()
         data = checked_data(self, X)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        self._mean = data.mean(0)
-        self._unit = float(np.sqrt(np.mean((data - self._mean) ** 2))) or 1.0
+        self._mean, self._unit = _location_and_scale(data)
         rows = self._scaled(data)
         widths = HIDDEN_UNITS if self.hidden_units == "auto" else (int(self.hidden_units),)
         tried = [self._trained(rows, width, seed) for width in widths]
+        tried = [found for found in tried if np.isfinite(found[0])]
+        if not tried:
+            raise ArithmeticError(
+                "The HyperbolicVAE diverged: its bound became NaN. Lower the 'learning_rate', "
+                f"which is {self.learning_rate:g}."
+            )
         self.bound_, self._network, self.hidden_units_ = max(tried, key=lambda found: found[0])
+        self.n_iter_ = self.max_iter
         # a density of y·unit: the volume of the unit goes into the bound
         self.bound_ -= rows.shape[1] * float(np.log(self._unit))
         self.noise_variance_ = self._unit**2 * float(self._network.log_noise.detach().exp())
@@ -176,18 +186,18 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
         check.check_number(owner, "learning_rate", self.learning_rate, low=0, closed=False)
 
     def _scaled(self, data: Array) -> Tensor:
-        return torch.from_numpy((data - self._mean) / self._unit).float()
+        return torch.from_numpy((data - self._mean) / self._unit)
 
     def _embedded(self, rows: Tensor) -> Array:
         with torch.no_grad():
             mean, _ = self._network.encoded(rows)
-        points: Array = lorentz.to_chart(lorentz.from_tangent(mean.double())).numpy()
+        points: Array = lorentz.to_chart(lorentz.from_tangent(mean)).numpy()
         return points
 
     def _trained(self, rows: Tensor, width: int, seed: int) -> tuple[float, Network, int]:
         generator = torch.Generator().manual_seed(seed)
         network = Network(rows.shape[1], width, self.n_components, self.rotated, generator)
-        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate)
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
         bounds = []
         name = f"{'RotHVAE' if self.rotated else 'IsoHVAE'}, {width} units"
         for _ in trange(self.max_iter, disable=not self.verbose, desc=name):
@@ -220,32 +230,54 @@ class Network(nn.Module):
         n_deviations = n_components if rotated else 1
         self.encoder = _layers(n_features, width, n_components + n_deviations, generator)
         self.decoder = _layers(n_components, width, n_features, generator)
-        self.log_noise = nn.Parameter(torch.zeros(()))
+        self.log_noise = nn.Parameter(torch.zeros((), dtype=torch.float64))
 
     def encoded(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Mean in the tangent space at the origin [n, Q], and standard deviations [n, Q]."""
         out = self.encoder(rows)
         mean = _within(out[:, : self.n_components])
-        std = nn.functional.softplus(out[:, self.n_components :]) + 1e-4
+        std = nn.functional.softplus(out[:, self.n_components :]).clamp(1e-4, LARGEST_DEVIATION)
         return mean, std.expand(-1, self.n_components)
 
     def bound(self, rows: Tensor, generator: torch.Generator) -> Tensor:
         """One draw of the evidence lower bound for each row [n]."""
         mean, std = self.encoded(rows)
-        # distances from the origin grow like e^r: in single precision they would lose the draw
-        mean, std = mean.double(), std.double()
         zeta = torch.randn(mean.shape, generator=generator, dtype=torch.float64)
         v = std * zeta
         if self.rotated:
             v = turned_outward(v, mean)
-        x = lorentz.placed(lorentz.from_tangent(mean), v)
-        decoded = self.decoder(lorentz.to_tangent(x).to(rows))
-        squared = (rows - decoded).square().sum(-1)
-        d = rows.shape[1]
-        fit = -0.5 * (
-            squared / self.log_noise.exp() + d * (self.log_noise + wrapped_normal.LOG_2PI)
-        )
-        return fit + (log_prior(x) - log_density(v, zeta, std)).to(rows)
+        x, stretch = drawn(mean, v)
+        decoded = self.decoder(x)
+        squared = (rows - decoded).square().sum(-1) / self.log_noise.exp()
+        fit = -0.5 * (squared + rows.shape[1] * (self.log_noise + wrapped_normal.LOG_2PI))
+        # log p(x) - log q(x): both are normal densities over the stretch of an exponential map
+        prior = -0.5 * x.square().sum(-1)
+        posterior = -0.5 * zeta.square().sum(-1) - std.log().sum(-1)
+        return fit + prior - posterior - (self.n_components - 1) * stretch
+
+
+def drawn(mean: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Draws ``x = Exp_μ(PT_{o→μ} v)`` with ``μ = Exp_o(mean)``, as ``Log_o(x)`` [n, Q].
+
+    With r = ‖mean‖, a = mean/r and t = ‖v‖ the space part of x is
+    ``(sinh r cosh t + (cosh r - 1)(a·v) sinh t/t) a + (sinh t/t) v``. Also returned is how much
+    more the exponential map stretches volume from the origin than from μ, ``log(sinh ρ/ρ) -
+    log(sinh t/t)`` with ρ the distance of x from the origin [n].
+    """
+    r, t = _length(mean), _length(v)
+    a = mean / r
+    share = torch.sinh(t) / t
+    along = (a * v).sum(-1, keepdim=True)
+    space = (torch.sinh(r) * torch.cosh(t) + (torch.cosh(r) - 1.0) * along * share) * a + share * v
+    size = _length(space)
+    radius = torch.asinh(size)
+    stretch = (size / radius).log() - share.log()
+    return space * (radius / size), stretch.squeeze(-1)
+
+
+def _length(vectors: Tensor) -> Tensor:
+    """Norms [n, 1] with a slope everywhere: those of vectors that vanish are next to nothing."""
+    return (vectors.square().sum(-1, keepdim=True) + TINY).sqrt()
 
 
 def turned_outward(v: Tensor, direction: Tensor) -> Tensor:
@@ -268,28 +300,30 @@ def turned_outward(v: Tensor, direction: Tensor) -> Tensor:
     return once - 2.0 * (once * middle).sum(-1, keepdim=True) * middle
 
 
-def log_prior(x: Tensor) -> Tensor:
-    """Log density of the unit wrapped normal at the origin, at points x [n, Q+1]."""
-    square, q = lorentz.squared_radius(x), x.shape[-1] - 1
-    return -0.5 * (square + q * wrapped_normal.LOG_2PI) - (q - 1) * lorentz.log_stretch(square)
-
-
-def log_density(v: Tensor, zeta: Tensor, std: Tensor) -> Tensor:
-    """Log density of a draw in the tangent space, less the stretch of the exponential map [n]."""
-    q = v.shape[-1]
-    normal = -0.5 * (zeta.square().sum(-1) + q * wrapped_normal.LOG_2PI) - std.log().sum(-1)
-    return normal - (q - 1) * lorentz.log_stretch(v.square().sum(-1))
+def _location_and_scale(data: Array) -> tuple[Array, float]:
+    """Column means, and the root mean square of what they leave; 1 where that is rounding."""
+    largest = float(np.abs(data).max()) or 1.0
+    scaled = data / largest  # squares of huge numbers overflow
+    mean = scaled.mean(0)
+    unit = float(np.sqrt(np.mean((scaled - mean) ** 2)))
+    return mean * largest, unit * largest if unit > 1e-12 else 1.0
 
 
 def _within(tangent: Tensor) -> Tensor:
     """Shorten vectors so that they stay below `LARGEST_RADIUS`, hardly at all near the origin."""
-    length = tangent.norm(dim=-1, keepdim=True).clamp_min(1e-9)
+    length = _length(tangent)
     return tangent * (LARGEST_RADIUS * torch.tanh(length / LARGEST_RADIUS) / length)
 
 
 def _layers(n_in: int, width: int, n_out: int, generator: torch.Generator) -> nn.Sequential:
     """Two hidden layers with rectifiers, weights as torch draws them but from the generator."""
-    layers = [nn.Linear(n_in, width), nn.Linear(width, width), nn.Linear(width, n_out)]
+    shapes = ((n_in, width), (width, width), (width, n_out))
+    # torch would draw weights from its global generator; coordinates grow like e^r with the
+    # distance, which asks for double precision
+    layers = [
+        nn.utils.skip_init(nn.Linear, *shape, dtype=torch.float64)  # type: ignore[no-untyped-call]
+        for shape in shapes
+    ]
     with torch.no_grad():
         for layer in layers:
             reach = layer.in_features**-0.5

@@ -62,9 +62,9 @@ class Peer:
         ArithmeticError
             Where the method diverged.
         """
-        module = require(self.name, self.package, "peers")
         with warnings.catch_warnings(), _seeded(seed):
             warnings.simplefilter("ignore")
+            module = require(self.name, self.package, "peers")
             found = np.asarray(self.run(np.asarray(data, dtype=float), seed, module), dtype=float)
         if not np.isfinite(found).all():
             raise ArithmeticError(f"{self.name} diverged on these data: NaN or infinite points.")

@@ -186,6 +186,7 @@ def neighbor_graph(data: Array, n_neighbors: int, sigma: float) -> Any:
     joined by the shortest edges that make them one.
     """
     n = len(data)
+    data = data - data.mean(0)  # far from the origin squared distances lose their digits
     distance, column = NearestNeighbors(n_neighbors=n_neighbors).fit(data).kneighbors()
     row = np.repeat(np.arange(n), n_neighbors)
     edges = np.stack([row, column.ravel()])

@@ -345,11 +345,9 @@ def _small_tasks(scale: Scale, data: str) -> Iterator[Task]:
     for system in SMALL_SYSTEMS:
         yield from tasks_of(scale, (system,), data, scale.runs, **_small_options(system, data))
     for kappa in SWEEP:
-        yield from tasks_of(scale, ("hGP-LVM",), data, min(scale.runs, 3), length_scale=kappa)
+        yield from tasks_of(scale, ("hGP-LVM",), data, scale.sweep_runs, length_scale=kappa)
     for count in INDUCING_SWEEP:
-        yield from tasks_of(
-            scale, DECODERS, data, min(scale.runs, 3), n_inducing=count, decode=True
-        )
+        yield from tasks_of(scale, DECODERS, data, scale.sweep_runs, n_inducing=count, decode=True)
 
 
 def _small(context: Context, data: str, title: str) -> Section:

@@ -25,8 +25,8 @@ class Scale:
 
     Parameters
     ----------
-    runs, paul_runs : int
-        Seeds of each system, on small data and on Paul's.
+    runs, paul_runs, sweep_runs : int
+        Seeds of each system: on small data, on Paul's, and along the sweeps.
     depths : tuple of int
         Depths of the binary trees.
     cross_checks : tuple of int
@@ -37,14 +37,15 @@ class Scale:
 
     runs: int
     paul_runs: int
+    sweep_runs: int
     depths: tuple[int, ...] = (4, 5, 6)
     cross_checks: tuple[int, ...] = (4, 5, 6)
     steps: int | None = None
 
 
 # the paper's repeats, and as many as fit into some minutes
-FULL = Scale(runs=10, paul_runs=30)
-QUICK = Scale(runs=2, paul_runs=2, cross_checks=(4,))
+FULL = Scale(runs=10, paul_runs=30, sweep_runs=3)
+QUICK = Scale(runs=2, paul_runs=2, sweep_runs=1, cross_checks=(4,))
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import io
 import json
 import multiprocessing
 import os
+import signal
 import time
 import warnings
 from collections.abc import Iterable, Iterator
@@ -29,6 +30,7 @@ from tqdm import tqdm
 
 from hgplvm import metrics, storage
 from hgplvm.baselines import PEERS
+from hgplvm.errors import FitInterruptedWarning
 from hgplvm.reproduce.sources import Rows, Source, UnavailableError
 from hgplvm.reproduce.systems import SYSTEMS, Embedded
 
@@ -173,27 +175,31 @@ def _computed(tasks: list[Task], source: Source, folder: Path, jobs: int) -> Ite
             yield compute(task, source, folder)
         return
     pool = ProcessPoolExecutor(
-        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_one_thread
+        jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_become_worker
     )
     futures: list[Future[Result]] = []
     try:
         futures += [pool.submit(compute, task, source, folder) for task in tasks]
         for future in as_completed(futures):
             yield future.result()
+        pool.shutdown()
     except BrokenProcessPool:
         raise RuntimeError(
             "A process was killed, most likely because memory ran out; run the same command again "
             "with --jobs 1: what is done is kept."
         ) from None
     finally:
-        for future in futures:
-            future.cancel()
         for process in list((pool._processes or {}).values()):
             process.terminate()  # a fit that nobody waits for
-        pool.shutdown(wait=True)
+        pool.shutdown(cancel_futures=True)
 
 
-def _one_thread() -> None:
+def _become_worker() -> None:
+    # UMAP would wake a second pool of threads that slows all that comes after it
+    os.environ.setdefault("NUMBA_NUM_THREADS", "1")
+    os.environ.setdefault("NUMBA_THREADING_LAYER", "workqueue")
+    # Ctrl-C reaches every process: a fit would take it as a wish for its best state so far
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     torch.set_num_threads(1)
     threadpool_limits(1)
 
@@ -209,7 +215,10 @@ def compute(task: Task, source: Source, folder: Path) -> Result:
     try:
         with warnings.catch_warnings(), _quiet():
             warnings.simplefilter("ignore")
+            warnings.simplefilter("error", FitInterruptedWarning)
             embedded = system.run(rows.data, task.seed, **_settings(task))
+    except FitInterruptedWarning:
+        raise KeyboardInterrupt from None  # half a fit is no result
     except ImportError as error:
         return Result(task, f"not installed: {error.name or error}")
     except Exception as error:  # a system that fails is a row that says so
