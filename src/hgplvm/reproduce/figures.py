@@ -15,7 +15,7 @@ from hgplvm.geometry import euclidean, lorentz
 from hgplvm.kernels import Exponential, gram
 from hgplvm.linalg import cholesky
 from hgplvm.reproduce import drawing, paper
-from hgplvm.reproduce.parts import Context, Part, Scale, cell, tasks_of
+from hgplvm.reproduce.parts import Context, Part, Scale, cell, highest, tasks_of
 from hgplvm.reproduce.report import Claim, Picture, Section, Table
 from hgplvm.reproduce.runs import Task
 
@@ -468,7 +468,7 @@ def _small_claims(context: Context, data: str) -> Iterator[Claim]:
     peers = ("UMAP", "PoincaréMaps")
     for system in ("hGP-LVM", "Sparse hGP-LVM") if data == "Spiral" else ("hGP-LVM",):
         gaps = {
-            name: mean(system, name) - float(np.nanmax([mean(peer, name) for peer in peers]))
+            name: mean(system, name) - highest(mean(peer, name) for peer in peers)
             for name in LOCAL_AND_GLOBAL
         }
         known = np.isfinite(list(gaps.values())).all()

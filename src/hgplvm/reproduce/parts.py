@@ -14,7 +14,7 @@ from hgplvm.reproduce.runs import Results, Task
 from hgplvm.reproduce.sources import Rows, Source, UnavailableError
 from hgplvm.reproduce.systems import SYSTEMS
 
-__all__ = ["FULL", "QUICK", "Context", "Part", "Scale", "cell", "tasks_of"]
+__all__ = ["FULL", "QUICK", "Context", "Part", "Scale", "cell", "highest", "tasks_of"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -82,6 +82,11 @@ def tasks_of(
     for system in systems:
         for seed in range(runs if SYSTEMS[system].repeats else 1):
             yield Task(system, data, seed, tuple(options.items()), scale.steps)
+
+
+def highest(values: Iterable[float]) -> float:
+    """Return the largest of the values that are known, NaN where none is."""
+    return max((value for value in values if not np.isnan(value)), default=float("nan"))
 
 
 def cell(values: Array, digits: int = 3) -> str:

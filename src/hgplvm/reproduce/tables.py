@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hgplvm.reproduce import paper
-from hgplvm.reproduce.parts import Context, Part, Scale, cell, tasks_of
+from hgplvm.reproduce.parts import Context, Part, Scale, cell, highest, tasks_of
 from hgplvm.reproduce.report import Claim, Section, Table
 from hgplvm.reproduce.runs import Task
 
@@ -130,7 +130,7 @@ def _claims(context: Context) -> Iterator[Claim]:
         return float(found.mean()) if len(found) else float("nan")
 
     def above(first: str, others: tuple[str, ...], depths: tuple[int, ...], text: str) -> Claim:
-        gaps = {d: mean(first, d) - np.nanmax([mean(o, d) for o in others]) for d in depths}
+        gaps = {d: mean(first, d) - highest(mean(o, d) for o in others) for d in depths}
         said = ", ".join(f"d = {depth}: {gap:+.3f}" for depth, gap in gaps.items())
         known = bool(gaps) and np.isfinite(list(gaps.values())).all()
         return Claim(text, said, all(gap > 0 for gap in gaps.values()) if known else None)
