@@ -20,6 +20,7 @@ from scipy import sparse
 from scipy.sparse.csgraph import connected_components, laplacian, minimum_spanning_tree
 from scipy.spatial.distance import cdist
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 from torch import Tensor
@@ -49,6 +50,9 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
         Dimensions of the ball.
     n_neighbors : int, default=15
         Neighbours k in the graph.
+    n_pca : int or None, default=None
+        Principal components in which distances are taken, as the authors do for measured cells;
+        None takes the columns as they are.
     sigma : float, default=1.0
         Scale of the graph's weights, ``exp(-distance/(sigma · n_features))``.
     gamma : float, default=2.0
@@ -91,6 +95,7 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
         n_components: int = 2,
         *,
         n_neighbors: int = 15,
+        n_pca: int | None = None,
         sigma: float = 1.0,
         gamma: float = 2.0,
         learning_rate: float = 0.1,
@@ -101,6 +106,7 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
     ) -> None:
         self.n_components = n_components
         self.n_neighbors = n_neighbors
+        self.n_pca = n_pca
         self.sigma = sigma
         self.gamma = gamma
         self.learning_rate = learning_rate
@@ -125,6 +131,9 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
         self._check()
         data = checked_data(self, X, n_neighbors=self.n_neighbors)
         rng = check_random_state(self.random_state)
+        if self.n_pca is not None:
+            most = min(self.n_pca, *data.shape)
+            data = PCA(most, svd_solver="full").fit_transform(data)
         access = forest_accessibility(neighbor_graph(data, self.n_neighbors, self.sigma))
         start = rng.uniform(-1e-4, 1e-4, size=(len(data), self.n_components))
         points = torch.from_numpy(start)
@@ -174,6 +183,8 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
         for name in ("sigma", "gamma", "learning_rate"):
             check.check_number(owner, name, getattr(self, name), low=0, closed=False)
         check.check_number(owner, "tol", self.tol, low=0)
+        if self.n_pca is not None:
+            check.check_number(owner, "n_pca", self.n_pca, low=1, integer=True)
 
 
 # --- the graph ------------------------------------------------------------------------------
