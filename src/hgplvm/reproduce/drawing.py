@@ -11,12 +11,14 @@ from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
+from matplotlib.patches import Circle
 
 from hgplvm import pl, storage
 from hgplvm.reproduce.runs import Result
 
 __all__ = [
     "PAUL_COLORS",
+    "annotate",
     "colors_of",
     "error_bars",
     "legend_of",
@@ -54,6 +56,11 @@ PAUL_COLORS = {
     "11DC": "#000000",
     "19Lymph": "#7F4B1E",
 }
+# points that reach further out than this are drawn on the whole disk; share of a side that the disk
+# in the corner takes
+FILLED, INSET = 0.7, 0.22
+# width of a letter and height of a line of small print, in shares of the axes
+LETTER, LINE = 0.0095, 0.035
 # light on the way, dark at the fate
 MYELOID_COLORS = {
     "root": "#000000",
@@ -96,19 +103,26 @@ def panel(
 def zoomed(
     ax: Axes, result: Result | None, labels: Array, colors: dict[Any, Any], title: str
 ) -> None:
-    """Draw the points as large as they fit, with the whole disk in the upper left corner."""
+    """Draw the points as large as they fit, with the whole disk in the upper left corner.
+
+    Points that fill the disk are drawn on all of it.
+    """
     panel(ax, result, labels, colors, title)
     if result is None or result.points is None or result.metric != "poincare":
         return
+    if np.linalg.norm(result.points, axis=1).max() > FILLED:
+        return
     low, high = result.points.min(0), result.points.max(0)
-    middle, reach = (low + high) / 2, max(0.55 * float((high - low).max()), 1e-6)
-    ax.set(xlim=(middle[0] - reach, middle[0] + reach))
-    ax.set(ylim=(middle[1] - reach, middle[1] + reach))
+    middle, reach = (low + high) / 2, max(0.52 * float((high - low).max()), 1e-6)
+    # the points keep to the lower right, the disk has the corner
+    room = 2.0 * reach * INSET / (1.0 - INSET)
+    ax.set(xlim=(middle[0] - reach - room, middle[0] + reach))
+    ax.set(ylim=(middle[1] - reach, middle[1] + reach + room))
     ax.set_axis_on()
     ax.set(xticks=[], yticks=[])
-    inset = ax.inset_axes((0.01, 0.70, 0.29, 0.29))
+    inset = ax.inset_axes((0.01, 0.99 - 1.25 * INSET, 1.25 * INSET, 1.25 * INSET))
+    inset.add_patch(Circle((0.0, 0.0), 1.0, facecolor="white", edgecolor="none", zorder=-1))
     _disk(inset, result.points, labels, colors, size=1.0)
-    inset.patch.set_alpha(0.8)
 
 
 def _disk(ax: Axes, points: Array, labels: Array, colors: dict[Any, Any], *, size: float) -> None:
@@ -134,6 +148,23 @@ def legend_of(figure: Figure, colors: dict[Any, Any], title: str, **where: Any) 
         for name, colour in colors.items()
     ]
     figure.legend(handles=dots, title=title, frameon=False, fontsize=9, **where)
+
+
+def annotate(ax: Axes, places: dict[str, tuple[float, float]]) -> None:
+    """Name points, each name beside its point and clear of the names before it.
+
+    Call it when the limits of the axes are set.
+    """
+    (x0, x1), (y0, y1) = ax.get_xlim(), ax.get_ylim()
+    taken: list[tuple[float, float, float]] = []  # left, right and height, in shares of the axes
+    for name, (x, y) in sorted(places.items(), key=lambda item: item[1][1]):
+        left, height = (x - x0) / (x1 - x0) + 0.015, (y - y0) / (y1 - y0) + 0.012
+        width = LETTER * len(name)
+        left = min(left, 0.99 - width)
+        while any(left < b and a < left + width and abs(height - h) < LINE for a, b, h in taken):
+            height += 0.005
+        taken.append((left, left + width, height))
+        ax.text(left, height, name, fontsize=8, transform=ax.transAxes)
 
 
 def error_bars(ax: Axes, names: Sequence[str], values: Sequence[Array], title: str) -> None:

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.patches import Circle
 
 from hgplvm import pl
 from hgplvm.geometry import euclidean, lorentz
@@ -26,9 +28,9 @@ Array = np.ndarray[Any, np.dtype[Any]]
 # --- samples from the prior -----------------------------------------------------------------
 
 # points on a square grid over the disk, and samples of the process
-PRIOR_GRID, PRIOR_SAMPLES = 61, 3
+PRIOR_GRID, PRIOR_SAMPLES = 71, 3
 # the disk is drawn up to this norm; beyond, neighbouring points of a grid are far apart
-PRIOR_EDGE = 0.99
+PRIOR_EDGE = 0.995
 
 
 def prior_samples(n_samples: int = PRIOR_SAMPLES, seed: int = 0) -> tuple[Array, dict[str, Array]]:
@@ -61,7 +63,7 @@ def _prior(context: Context) -> Section:
     claims = []
     for row, (name, values) in zip(axes, samples.items(), strict=True):
         for ax, value in zip(row, values, strict=True):
-            pl.poincare(grid, value, ax=ax, size=9.0, legend=False, grid=False, palette="cividis")
+            _draw_function(ax, grid, value)
         kappa = paper.PRIOR_KAPPA if name == "hyperboloid" else 1.0
         row[0].set_title(f"{name} exponential kernel, κ = {kappa:g}", fontsize=10, loc="left")
         claims.append(_roughness(grid, values))
@@ -84,6 +86,22 @@ def _prior(context: Context) -> Section:
             ),
         ),
     )
+
+
+def _draw_function(ax: Axes, grid: Array, value: Array) -> None:
+    """Draw a function on the disk, given on a square grid."""
+    pl.poincare(grid, ax=ax, size=0.0, grid=False)
+    line = np.linspace(-1.0, 1.0, PRIOR_GRID)
+    image = np.full((PRIOR_GRID, PRIOR_GRID), np.nan)
+    column, row = np.searchsorted(line, grid - 1e-9).T
+    image[row, column] = value
+    half = line[1] - line[0]
+    reach = 1.0 + half / 2
+    shown = ax.imshow(
+        image, origin="lower", extent=(-reach, reach, -reach, reach), cmap="cividis", zorder=1
+    )
+    shown.set_clip_path(Circle((0.0, 0.0), 1.0, transform=ax.transData))
+    ax.set(xlim=(-1.03, 1.03), ylim=(-1.03, 1.03))
 
 
 def _roughness(grid: Array, values: Array) -> tuple[float, float]:
@@ -241,7 +259,7 @@ def _paul_embeddings(context: Context, labels: Array, colors: dict[Any, Any]) ->
     _lineage_tree(axes[0], colors)
     for ax, system in zip(axes[1:], PAUL_PICTURES, strict=True):
         found = context.results.points(system, "Paul", **_paul_options(system))
-        drawing.panel(ax, found, labels, colors, system)
+        drawing.zoomed(ax, found, labels, colors, system)
     drawing.legend_of(figure, colors, "cluster", loc="outside right center")
     drawing.save(figure, context.folder, "paul-embeddings")
     return Picture(
@@ -275,6 +293,7 @@ def _lineage_tree(ax: Any, colors: dict[Any, Any]) -> None:
 def _paul_scatter(context: Context) -> Picture:
     figure = Figure(figsize=(7.2, 5.2), layout="constrained")
     ax = figure.subplots()
+    places: dict[str, tuple[float, float]] = {}
     for system in PAUL_SYSTEMS:
         options = _paul_options(system)
         x = context.results.scores(system, "Paul", "shepard_goodness", **options)
@@ -287,12 +306,11 @@ def _paul_scatter(context: Context) -> Picture:
         ax.errorbar(
             *(x.mean(), y.mean()), xerr=x.std(), yerr=y.std(), fmt=marker, color=colour, capsize=3
         )
-        ax.annotate(
-            system, (x.mean(), y.mean()), xytext=(6, 4), textcoords="offset points", fontsize=8
-        )
+        places[system] = (float(x.mean()), float(y.mean()))
     ax.set(xlabel="Shepard goodness (global)", ylabel="5-NN accuracy (local)")
     ax.grid(color="#d9d9d9", linewidth=0.5)
-    ax.margins(x=0.2, y=0.1)
+    ax.margins(x=0.1, y=0.1)
+    drawing.annotate(ax, places)
     drawing.save(figure, context.folder, "paul-scores")
     caption = "Global and local quality, mean and deviation over runs: up and right is better."
     return Picture("paul-scores", caption)
@@ -436,6 +454,8 @@ def _small_sweeps(context: Context, data: str, stem: str) -> Picture:
         found = [context.results.scores("hGP-LVM", data, name, length_scale=k) for k in SWEEP]
         _line(left, SWEEP, found, title, colour)
     left.set(xscale="log", xlabel="length scale κ", title="hGP-LVM in paper mode")
+    left.set_xticks(SWEEP, [f"{kappa:g}" for kappa in SWEEP])
+    left.minorticks_off()
     for system, colour in zip(DECODERS, pl.OKABE_ITO, strict=False):
         found = [
             context.results.scores(
