@@ -220,6 +220,12 @@ def test_equal_distances_stay_equal_in_the_sorted_ranks():
     assert metrics.shepard_goodness(data, points) == pytest.approx(theirs, abs=1e-12)
 
 
+@pytest.mark.parametrize("constant", [0.1, 0.7])
+def test_a_constant_side_correlates_with_nothing(constant):
+    truth = constant * (1 - np.eye(len(P)))
+    assert metrics.distance_correlation(truth, P) == 0
+
+
 @pytest.mark.parametrize("unit", [2.0**600, 2.0**-600])
 def test_nothing_depends_on_the_unit_of_data_or_points(unit):
     assert metrics.evaluate(unit * Y, P, LABELS) == metrics.evaluate(Y, P, LABELS)

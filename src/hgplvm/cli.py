@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -106,6 +107,8 @@ def reproduce(
     if data_dir is not None and not data_dir.is_dir():
         _fail(f"--data-dir {data_dir} is no folder; name the one that holds the arrays.")
     _check_folder(out)
+    # a request to end must reach the processes too
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         sections = paper.reproduce(
             out,

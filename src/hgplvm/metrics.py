@@ -394,6 +394,9 @@ class Moments(NamedTuple):
     @property
     def correlation(self) -> float:
         """Pearson's coefficient; 0 where one side is constant."""
+        rounding = self.n * (10.0 * np.finfo(float).eps) ** 2
+        if self.aa <= rounding * self.mean_a**2 or self.bb <= rounding * self.mean_b**2:
+            return 0.0  # constant but for rounding
         scale = float(np.sqrt(self.aa) * np.sqrt(self.bb))
         return float(np.clip(self.ab / scale, -1.0, 1.0)) if scale > 0 else 0.0
 

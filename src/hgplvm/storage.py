@@ -38,7 +38,7 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
     path : path
         Where to; an existing file is replaced.
     kind : str
-        What the file is: "model" or "checkpoint".
+        What the file is: "model", "checkpoint" or "run".
     tree : dict
         What to write. Arrays and tensors keep their dtype; tensors come back as arrays.
 

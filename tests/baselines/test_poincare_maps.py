@@ -10,6 +10,7 @@ import torch
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -355,3 +356,19 @@ def test_data_must_be_finite(bad):
     data[3, 1] = bad
     with pytest.raises(ValueError, match="contains"):
         PoincareMaps().fit(data)
+
+
+def test_more_identical_rows_than_neighbours_stay_in_one_piece():
+    data = np.vstack([np.zeros((40, 3)), Y[:20, :3]])
+    graph = neighbor_graph(data, 5, 1.0)
+    assert connected_components(graph)[0] == 1
+
+
+def test_distances_can_be_taken_in_principal_components():
+    noisy = np.hstack([Y, 1e-3 * np.random.default_rng(1).standard_normal((len(Y), 20))])
+    few = PoincareMaps(n_neighbors=4, n_pca=4, max_iter=3, random_state=0).fit(noisy).embedding_
+    rotated = PCA(4, svd_solver="full").fit_transform(noisy)
+    same = PoincareMaps(n_neighbors=4, max_iter=3, random_state=0).fit(rotated).embedding_
+    assert np.allclose(few, same, atol=1e-12)
+    with pytest.raises(ValueError, match="'n_pca' parameter of PoincareMaps"):
+        PoincareMaps(n_pca=0).fit(Y)

@@ -112,9 +112,20 @@ def test_table_2_compares_rows_only_where_all_are_known():
     values |= {(tables.DEFAULT, depth): 0.6 for depth in (4, 5, 6)}
     values[("GP-LVM", 4)] = 0.55
     claims = tables.TABLE_2.section(measured(values)).claims
-    assert [claim.holds for claim in claims] == [False, False, False, True]
-    del values[("hGP-LVM", 6)]
-    assert tables.TABLE_2.section(measured(values)).claims[0].holds is None
+    assert [claim.holds for claim in claims] == [False, False, True]
+    assert "the 14 rows" in claims[2].text
+    for missing in (("hGP-LVM", 6), ("RotHVAE", 5)):
+        fewer = {key: value for key, value in values.items() if key != missing}
+        holds = [claim.holds for claim in tables.TABLE_2.section(measured(fewer)).claims]
+        assert holds[1] is None
+        assert (holds[0] is None) == (missing[0] == "hGP-LVM")
+
+
+def test_means_of_some_runs_say_of_how_many():
+    done = Result(Task("PCA", "SBT-4"), scores={"distance_correlation": 0.5})
+    failed = Result(Task("PCA", "SBT-4", 1), "failed: x")
+    section = tables.TABLE_2.section(Context(Results([done, failed]), Source(), FULL, None))
+    assert ("PCA", "0.500 (1 of 2)", "not run", "not run") in section.tables[1].rows
 
 
 def test_data_that_are_not_there_are_a_sentence_in_the_report(tmp_path, monkeypatch):

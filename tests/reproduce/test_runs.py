@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 
 import hgplvm
 from hgplvm import metrics
@@ -112,6 +113,28 @@ def test_damaged_files_are_run_again(tmp_path):
     (result,) = run_all(TASKS[:1], SOURCE, tmp_path)
     assert result.done
     assert len(path.read_bytes()) > 100
+
+
+def test_points_that_are_not_finite_are_a_failure(tmp_path, monkeypatch):
+    lost = System("PCA", lambda data, seed: Embedded(np.full((len(data), 2), np.nan), "euclidean"))
+    monkeypatch.setitem(SYSTEMS, "PCA", lost)
+    (result,) = run_all(TASKS[:1], SOURCE, tmp_path)
+    assert result.status == "failed: points that are not finite"
+    assert not list(tmp_path.iterdir())
+
+
+def test_one_job_has_one_thread_and_gives_the_others_back(tmp_path, monkeypatch):
+    threads = []
+
+    def watched(data, seed):
+        threads.append(torch.get_num_threads())
+        return Embedded(data[:, :2], "euclidean")
+
+    monkeypatch.setitem(SYSTEMS, "PCA", System("PCA", watched))
+    before = torch.get_num_threads()
+    run_all(TASKS[:1], SOURCE, tmp_path)
+    assert threads == [1]
+    assert torch.get_num_threads() == before
 
 
 def test_missing_packages_and_failures_are_results_that_are_not_kept(tmp_path, monkeypatch):

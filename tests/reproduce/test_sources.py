@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from hgplvm.datasets import make_binary_tree
+from hgplvm.reproduce import sources
 from hgplvm.reproduce.sources import Source, UnavailableError
 
 
@@ -17,9 +18,9 @@ def authors(tmp_path):
     np.savez(
         tmp_path / "synthetic_bin_tree_3.npz", data=tree.data, label=label, true_data=tree.codes
     )
-    np.savez(tmp_path / "Spiral.npz", data=np.ones((4, 3)), label=np.arange(4.0))
-    stages = np.array(["root", "branchMo", "monocyte", "erythrocyt"])
-    np.savez(tmp_path / "MyeloidProgenitors.npz", data=np.ones((4, 3)), label=stages)
+    np.savez(tmp_path / "Spiral.npz", data=np.ones((8, 3)), label=np.arange(8.0))
+    stages = np.repeat(["root", "branchMo", "monocyte", "erythrocyt"], 2)
+    np.savez(tmp_path / "MyeloidProgenitors.npz", data=np.ones((8, 3)), label=stages)
     return tmp_path, tree
 
 
@@ -35,8 +36,8 @@ def test_the_authors_arrays_are_taken_where_they_are(authors):
     assert np.array_equal(rows.data, tree.data)
     assert np.array_equal(rows.truth, tree.tree_distance)
     assert np.array_equal(rows.labels, tree.target + 1)
-    assert Source(folder).load("Spiral").data.shape == (4, 3)
-    assert list(Source(folder).load("Myeloid").labels) == ["root", "to Mo", "Mo", "Ery"]
+    assert Source(folder).load("Spiral").data.shape == (8, 3)
+    assert list(Source(folder).load("Myeloid").labels[::2]) == ["root", "to Mo", "Mo", "Ery"]
 
 
 def test_what_the_folder_has_not_is_generated(authors):
@@ -72,6 +73,49 @@ def test_data_that_are_not_to_be_had(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "scanpy", None)
     with pytest.raises(UnavailableError, match="scanpy"):
         Source(tmp_path).load("Myeloid")
+
+
+def test_the_digest_sees_the_true_distances(authors):
+    folder, tree = authors
+    before = Source(folder).load("SBT-3").digest
+    other = folder / "other"
+    other.mkdir()
+    codes = tree.codes.copy()
+    codes[0] = 1
+    np.savez(other / "synthetic_bin_tree_3.npz", data=tree.data, true_data=codes)
+    assert Source(other).load("SBT-3").digest != before
+
+
+@pytest.mark.parametrize(
+    "contents",
+    [
+        {"data": np.ones((20, 3))},
+        {"data": np.full((20, 3), np.nan), "label": np.ones(20)},
+        {"data": np.ones((20, 3)), "label": np.ones(4)},
+        None,
+    ],
+)
+def test_files_that_cannot_be_used_are_named(tmp_path, contents):
+    if contents is None:
+        (tmp_path / "Spiral.npz").write_bytes(b"PK\x03\x04 cut short")
+    else:
+        np.savez(tmp_path / "Spiral.npz", **contents)
+    with pytest.raises(UnavailableError, match="The file for Spiral in the data folder"):
+        Source(tmp_path).load("Spiral")
+
+
+def test_a_download_that_failed_is_not_tried_again(monkeypatch, tmp_path):
+    tries = []
+
+    def refused(path):
+        tries.append(path)
+        raise OSError("no network")
+
+    monkeypatch.setattr(sources.datasets, "load_paul15", refused)
+    for _ in range(3):
+        with pytest.raises(UnavailableError, match="no network"):
+            Source(tmp_path / "a").load("Paul")
+    assert len(tries) == 1
 
 
 def test_unknown_names():

@@ -225,9 +225,10 @@ def _bridges(data: Array, piece: Array, pieces: int) -> tuple[Array, Array]:
             i, j = np.unravel_index(between.argmin(), between.shape)
             gap[a, b] = between[i, j]
             ends[:, a, b] = members[a][i], members[b][j]
-    # a spanning tree reads 0 as "no edge": rows of different pieces are never identical
-    tree = minimum_spanning_tree(np.where(np.isfinite(gap), gap, 0.0)).tocoo()
-    return ends[:, tree.row, tree.col], tree.data
+    # a spanning tree reads 0 as "no edge", and more than k identical rows can fall into pieces; the
+    # tree stays the same when all lengths grow by 1
+    tree = minimum_spanning_tree(np.where(np.isfinite(gap), gap + 1.0, 0.0)).tocoo()
+    return ends[:, tree.row, tree.col], gap[tree.row, tree.col]
 
 
 def forest_accessibility(weights: Any) -> Array:

@@ -153,17 +153,18 @@ def _length_scales(context: Context) -> Section:
     sets = [data for data in _scale_data(context.scale) if context.rows(data) is not None]
     width = len(paper.KAPPAS)
     figure = Figure(figsize=(3.2 * width, 3.4 * len(sets)), layout="constrained")
-    rows, grows = [], True
+    rows, grows, known = [], True, len(sets) == len(_scale_data(context.scale))
     for line, data in zip(figure.subplots(len(sets), width, squeeze=False), sets, strict=True):
         labels = context.source.load(data).labels
         colors = drawing.colors_of(data, labels)
-        radii = []
+        radii: list[float] = []
         for ax, kappa in zip(line, paper.KAPPAS, strict=True):
             found = context.results.points("hGP-LVM", data, length_scale=kappa)
             drawing.zoomed(ax, found, labels, colors, f"{data}, κ = {kappa:g}")
-            radii += [found.scores["radius"]] if found is not None else []
-        grows &= len(radii) == width and bool(np.all(np.diff(radii) > 0))
-        rows.append((data, *(f"{radius:.2f}" for radius in radii), *("-",) * (width - len(radii))))
+            radii.append(float("nan") if found is None else found.scores["radius"])
+        known &= not np.isnan(radii).any()
+        grows &= bool(np.all(np.diff(radii) > 0))
+        rows.append((data, *("-" if np.isnan(radius) else f"{radius:.2f}" for radius in radii)))
     drawing.save(figure, context.folder, "length-scales")
     header = ("data", *(f"κ = {kappa:g}" for kappa in paper.KAPPAS))
     caption = "Hyperbolic distance of the furthest point from the origin."
@@ -171,7 +172,7 @@ def _length_scales(context: Context) -> Section:
     return Section(
         "Figure: length scales",
         tables=(Table(header, tuple(rows), caption),),
-        claims=(Claim(text, "see the table", grows),),
+        claims=(Claim(text, "see the table", grows if known else None),),
         pictures=(
             Picture(
                 "length-scales",
@@ -310,6 +311,8 @@ def _paul_scatter(context: Context) -> Picture:
     ax.set(xlabel="Shepard goodness (global)", ylabel="5-NN accuracy (local)")
     ax.grid(color="#d9d9d9", linewidth=0.5)
     ax.margins(x=0.1, y=0.1)
+    low, high = ax.get_xlim()
+    ax.set_xlim(low, high + 0.25 * (high - low))  # names stand to the right of their points
     drawing.annotate(ax, places)
     drawing.save(figure, context.folder, "paul-scores")
     caption = "Global and local quality, mean and deviation over runs: up and right is better."
@@ -326,8 +329,8 @@ def _paul_claims(context: Context) -> Iterator[Claim]:
     for score, name in (("shepard_goodness", "Shepard goodness"), ("knn_accuracy", "5-NN")):
         values = np.array([mean(system, score) for system in peers])
         own = np.array([mean(system, score) for system in models])
-        known = np.isfinite(own).all() and np.isfinite(values).any()
-        middle = float(np.nanmedian(values)) if known else float("nan")
+        known = np.isfinite(own).all() and np.isfinite(values).all()
+        middle = float(np.median(values))
         yield Claim(
             f"Both hGP-LVMs have relatively high {name} (read as: above the middle of the others)",
             f"sparse {own[0]:.3f}, Bayesian {own[1]:.3f}, middle of the others {middle:.3f}",

@@ -85,8 +85,9 @@ def tasks_of(
 
 
 def highest(values: Iterable[float]) -> float:
-    """Return the largest of the values that are known, NaN where none is."""
-    return max((value for value in values if not np.isnan(value)), default=float("nan"))
+    """Return the largest of the values, NaN where one is not known."""
+    found = list(values)
+    return max(found) if found and not np.isnan(found).any() else float("nan")
 
 
 def cell(values: Array, digits: int = 3) -> str:

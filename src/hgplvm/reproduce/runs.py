@@ -171,8 +171,14 @@ def _weight(task: Task) -> float:
 
 def _computed(tasks: list[Task], source: Source, folder: Path, jobs: int) -> Iterator[Result]:
     if jobs == 1:
-        for task in tasks:
-            yield compute(task, source, folder)
+        before = torch.get_num_threads()
+        try:
+            with threadpool_limits(1):
+                torch.set_num_threads(1)
+                for task in tasks:
+                    yield compute(task, source, folder)
+        finally:
+            torch.set_num_threads(before)
         return
     pool = ProcessPoolExecutor(
         jobs, mp_context=multiprocessing.get_context("spawn"), initializer=_become_worker
@@ -224,6 +230,8 @@ def compute(task: Task, source: Source, folder: Path) -> Result:
     except Exception as error:  # a system that fails is a row that says so
         return Result(task, f"failed: {type(error).__name__}: {str(error).splitlines()[0]:.120}")
     seconds = time.perf_counter() - begun
+    if not np.isfinite(embedded.points).all():
+        return Result(task, "failed: points that are not finite")
     result = Result(task, "done", embedded.metric, embedded.points, scores(rows, embedded), seconds)
     _keep(result, folder / f"{task.key(rows.digest)}.run")
     return result

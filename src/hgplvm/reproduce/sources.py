@@ -7,10 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from hgplvm import _validation as check
 from hgplvm import datasets
 
 __all__ = ["Rows", "Source", "UnavailableError"]
@@ -44,8 +46,11 @@ class Rows:
     @cached_property
     def digest(self) -> str:
         """Hash of the data: another data set is another result."""
-        found = hashlib.sha256(np.ascontiguousarray(self.data).tobytes())
-        found.update("\n".join(map(str, self.labels)).encode())
+        found = hashlib.sha256("\n".join(map(str, self.labels)).encode())
+        for part in (self.data, self.truth):
+            if part is not None:
+                found.update(f"{part.shape} {part.dtype}".encode())
+                found.update(np.ascontiguousarray(part).tobytes())
         return found.hexdigest()
 
 
@@ -66,7 +71,10 @@ class Source:
 
     def load(self, name: str) -> Rows:
         """Load "SBT-4" (any depth), "Spiral", "Myeloid" or "Paul"."""
-        return _loaded(self, name)
+        found = _loaded(self, name)
+        if isinstance(found, UnavailableError):
+            raise found
+        return found
 
     def describe(self) -> str:
         """Say in a sentence where the data come from."""
@@ -76,7 +84,21 @@ class Source:
 
 
 @lru_cache(maxsize=8)
-def _loaded(source: Source, name: str) -> Rows:
+def _loaded(source: Source, name: str) -> Rows | UnavailableError:
+    """Load data, or say why not; what cannot be downloaded is asked for once."""
+    try:
+        return _some(source, _whole(source, name))
+    except UnavailableError as error:
+        return error
+    except (KeyError, EOFError, BadZipFile, ValueError) as error:
+        if source.folder is None:
+            raise
+        return UnavailableError(
+            f"The file for {name} in the data folder cannot be read: {error!s:.100}."
+        )
+
+
+def _whole(source: Source, name: str) -> Rows:
     if name.startswith("SBT-"):
         rows = _tree(source.folder, int(name.removeprefix("SBT-")))
     elif name == "Spiral":
@@ -87,6 +109,13 @@ def _loaded(source: Source, name: str) -> Rows:
         rows = _paul(source.folder)
     else:
         raise ValueError(f"There are no data called {name!r}.")
+    check.check_points("reproduce", name, rows.data, min_rows=8)
+    check.check_labels("reproduce", name, rows.labels, len(rows.data))
+    return rows
+
+
+def _some(source: Source, rows: Rows) -> Rows:
+    """Take a regular sample of rows where there are too many."""
     if source.most_rows is None or len(rows.data) <= source.most_rows:
         return rows
     some = np.linspace(0, len(rows.data) - 1, source.most_rows).astype(int)
@@ -103,7 +132,7 @@ def _tree(folder: Path | None, depth: int) -> Rows:
     if (path := _file(folder, f"synthetic_bin_tree_{depth}.npz")) is None:
         tree = datasets.make_binary_tree(depth, random_state=SEED)
         return Rows(tree.data, tree.target + 1, tree.tree_distance)
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as open_file, np.load(open_file, allow_pickle=False) as file:
         codes = file["true_data"].astype(float)
         # the label of the array is 0 for the root and the depth for all others; ones in a code are
         # the nodes on the way
@@ -114,7 +143,7 @@ def _spirals(folder: Path | None) -> Rows:
     if (path := _file(folder, FILES["Spiral"])) is None:
         found = datasets.make_spirals(random_state=SEED)
         return Rows(found.data, found.target)
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as open_file, np.load(open_file, allow_pickle=False) as file:
         return Rows(file["data"], file["label"].astype(int))
 
 
@@ -125,7 +154,7 @@ def _myeloid(folder: Path | None) -> Rows:
         except ImportError as error:
             raise UnavailableError(str(error)) from error
         return Rows(cells.data, cells.target)
-    with np.load(path, allow_pickle=False) as file:
+    with path.open("rb") as open_file, np.load(open_file, allow_pickle=False) as file:
         return Rows(file["data"], np.array([STAGES.get(str(s), str(s)) for s in file["label"]]))
 
 

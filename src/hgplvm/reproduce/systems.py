@@ -147,7 +147,6 @@ SYSTEMS = {
         System("Sparse hGP-LVM", _ours("SparseHGPLVM", **SPARSE_PAPER)),
         System("Bayesian hGP-LVM", _ours("BayesianHGPLVM", **BAYESIAN_PAPER)),
         System("GP-LVM", _flat_paper, repeats=False),
-        System("GP-LVM, hGP-LVM's procedure", _ours("GPLVM", **PAPER_MODE)),
         System("Sparse GP-LVM", _ours("SparseGPLVM", **SPARSE_PAPER)),
         System("IsoHVAE", _vae(rotated=False)),
         System("RotHVAE", _vae(rotated=True)),
