@@ -33,8 +33,8 @@ class Peer:
         How it is called in tables.
     package : str
         What has to be installed for it (extra ``peers``).
-    run : function of data [n, d], seed and package
-        Gives the embedding [n, 2].
+    run : callable
+        Takes rows [n, d], a seed and the package; gives the embedding [n, 2].
     """
 
     name: str

@@ -47,8 +47,8 @@ class System:
     ----------
     name : str
         As in the tables.
-    run : function of data, seed and options
-        Gives the embedding.
+    run : callable
+        Takes rows, a seed and options; gives the embedding.
     repeats : bool
         Whether runs with other seeds differ at all.
     """
