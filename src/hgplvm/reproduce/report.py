@@ -64,14 +64,14 @@ class Section:
 
 
 STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem;
+body { font: 15px/1.5 system-ui, sans-serif; max-width: 68rem; margin: 2rem auto; padding: 0 1rem;
   color: #1a1a1a; background: #fff; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 caption { text-align: left; color: #555; padding-bottom: .3rem; }
-th, td { text-align: right; padding: .25rem .8rem; border-bottom: 1px solid #ddd;
+th, td { text-align: right; padding: .25rem .45rem; border-bottom: 1px solid #ddd; font-size: 13px;
   font-variant-numeric: tabular-nums; white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; }
-td.text { text-align: left; white-space: normal; }
+th.text, td.text { text-align: left; white-space: normal; }
 img { max-width: 100%; height: auto; }
 figure { margin: 1.5rem 0; } figcaption { color: #555; }
 """
@@ -114,7 +114,8 @@ def _html_claims(claims: tuple[Claim, ...]) -> str:
         for claim in claims
     )
     return (
-        "<table><thead><tr><th>The paper says</th><th>Here</th><th>So?</th></tr></thead>"
+        '<table><thead><tr><th class="text">The paper says</th><th class="text">Here</th>'
+        "<th>So?</th></tr></thead>"
         f"<tbody>{rows}</tbody></table>"
     )
 
