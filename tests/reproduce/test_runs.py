@@ -119,7 +119,8 @@ def test_points_that_are_not_finite_are_a_failure(tmp_path, monkeypatch):
     lost = System("PCA", lambda data, seed: Embedded(np.full((len(data), 2), np.nan), "euclidean"))
     monkeypatch.setitem(SYSTEMS, "PCA", lost)
     (result,) = run_all(TASKS[:1], SOURCE, tmp_path)
-    assert result.status == "failed: points that are not finite"
+    assert result.status.startswith("failed: ValueError: The 'P' of")
+    assert "must be finite" in result.status
     assert not list(tmp_path.iterdir())
 
 
@@ -135,6 +136,15 @@ def test_one_job_has_one_thread_and_gives_the_others_back(tmp_path, monkeypatch)
     run_all(TASKS[:1], SOURCE, tmp_path)
     assert threads == [1]
     assert torch.get_num_threads() == before
+
+
+def test_an_error_without_words_is_a_failure_too(tmp_path, monkeypatch):
+    def silent(data, seed):
+        raise AssertionError
+
+    monkeypatch.setitem(SYSTEMS, "PCA", System("PCA", silent))
+    (result,) = run_all(TASKS[:1], SOURCE, tmp_path)
+    assert result.status == "failed: AssertionError: "
 
 
 def test_missing_packages_and_failures_are_results_that_are_not_kept(tmp_path, monkeypatch):

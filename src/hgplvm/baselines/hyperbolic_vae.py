@@ -19,14 +19,14 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 from tqdm import trange
 
 from hgplvm import _validation as check
-from hgplvm.baselines._input import checked_data
+from hgplvm.baselines._shared import EmbedderMixin, checked_data
 from hgplvm.geometry import lorentz, wrapped_normal
 
 __all__ = ["HyperbolicVAE"]
@@ -43,7 +43,7 @@ TINY = 1e-30
 AVERAGED_PASSES = 20
 
 
-class HyperbolicVAE(TransformerMixin, BaseEstimator):
+class HyperbolicVAE(EmbedderMixin, BaseEstimator):
     """Variational autoencoder with hyperbolic latents: IsoHVAE, or RotHVAE.
 
     Parameters
@@ -144,21 +144,6 @@ class HyperbolicVAE(TransformerMixin, BaseEstimator):
         self.noise_variance_ = self._unit**2 * float(self._network.log_noise.detach().exp())
         self.embedding_ = self._embedded(rows)
         return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Train on the rows of X and return the means of their latents, in ball coordinates.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Data.
-        y : ignored
-
-        Returns
-        -------
-        array of shape (n_samples, n_components)
-        """
-        return self.fit(X, y).embedding_
 
     def transform(self, X: Any) -> Array:
         """Encode rows: the means of their latents, in ball coordinates.

@@ -19,7 +19,7 @@ import torch
 from scipy import sparse
 from scipy.sparse.csgraph import connected_components, laplacian, minimum_spanning_tree
 from scipy.spatial.distance import cdist
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
@@ -27,7 +27,7 @@ from torch import Tensor
 from tqdm import tqdm
 
 from hgplvm import _validation as check
-from hgplvm.baselines._input import checked_data
+from hgplvm.baselines._shared import EmbedderMixin, checked_data
 
 __all__ = ["PoincareMaps"]
 
@@ -41,7 +41,7 @@ LARGEST_NORM = 1.0 - 1e-5
 BATCH_SHARE, LARGEST_BATCH = 0.1, 512
 
 
-class PoincareMaps(TransformerMixin, BaseEstimator):
+class PoincareMaps(EmbedderMixin, BaseEstimator):
     """Poincaré maps: a neighbour embedding on the Poincaré ball.
 
     Parameters
@@ -160,21 +160,6 @@ class PoincareMaps(TransformerMixin, BaseEstimator):
         self.loss_ = losses[-1]
         self.n_iter_ = len(losses)
         return self
-
-    def fit_transform(self, X: Any, y: Any = None) -> Array:
-        """Embed the rows of X and return their points of the ball.
-
-        Parameters
-        ----------
-        X : array of shape (n_samples, n_features)
-            Data.
-        y : ignored
-
-        Returns
-        -------
-        array of shape (n_samples, n_components)
-        """
-        return self.fit(X, y).embedding_
 
     def _check(self) -> None:
         owner = type(self).__name__

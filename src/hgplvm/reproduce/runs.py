@@ -223,16 +223,16 @@ def compute(task: Task, source: Source, folder: Path) -> Result:
             warnings.simplefilter("ignore")
             warnings.simplefilter("error", FitInterruptedWarning)
             embedded = system.run(rows.data, task.seed, **_settings(task))
+            seconds = time.perf_counter() - begun
+            found = scores(rows, embedded)
     except FitInterruptedWarning:
         raise KeyboardInterrupt from None  # half a fit is no result
     except ImportError as error:
         return Result(task, f"not installed: {error.name or error}")
     except Exception as error:  # a system that fails is a row that says so
-        return Result(task, f"failed: {type(error).__name__}: {str(error).splitlines()[0]:.120}")
-    seconds = time.perf_counter() - begun
-    if not np.isfinite(embedded.points).all():
-        return Result(task, "failed: points that are not finite")
-    result = Result(task, "done", embedded.metric, embedded.points, scores(rows, embedded), seconds)
+        said = (str(error).splitlines() or [""])[0]
+        return Result(task, f"failed: {type(error).__name__}: {said:.120}")
+    result = Result(task, "done", embedded.metric, embedded.points, found, seconds)
     _keep(result, folder / f"{task.key(rows.digest)}.run")
     return result
 

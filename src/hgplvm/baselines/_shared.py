@@ -1,13 +1,14 @@
-"""What every baseline asks of its data."""
+"""What the baselines share: what they ask of their data, and what they give back."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
+from sklearn.base import TransformerMixin
 from sklearn.utils.validation import validate_data
 
-__all__ = ["checked_data"]
+__all__ = ["EmbedderMixin", "checked_data"]
 
 LARGEST = 1e150
 
@@ -30,3 +31,22 @@ def checked_data(
             f"overflow. Got {largest:g}: use a larger unit."
         )
     return np.asarray(data)
+
+
+class EmbedderMixin(TransformerMixin):
+    """Estimators whose ``fit`` leaves the points of the ball in ``embedding_``."""
+
+    def fit_transform(self, X: Any, y: Any = None) -> np.ndarray[Any, np.dtype[np.float64]]:
+        """Fit to the rows of X and return their points of the ball.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Data.
+        y : ignored
+
+        Returns
+        -------
+        array of shape (n_samples, n_components)
+        """
+        return self.fit(X, y).embedding_
