@@ -8,26 +8,28 @@ with Gaussian process latent variable models.
 >>> tree = make_binary_tree(depth=3, random_state=0)
 >>> P = HGPLVM(random_state=0).fit_transform(tree.data)  # points of the Poincaré disk
 
-Modules: :mod:`hgplvm.geometry`, :mod:`hgplvm.datasets`, :mod:`hgplvm.metrics`,
-:mod:`hgplvm.pl` (pictures).
+Modules: :mod:`hgplvm.tl` (AnnData), :mod:`hgplvm.pl` (pictures), :mod:`hgplvm.metrics`,
+:mod:`hgplvm.datasets`, :mod:`hgplvm.geometry`.
 """
 
+import logging
 from importlib import import_module
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hgplvm import datasets, geometry, metrics
-from hgplvm.estimators import (
-    GPLVM,
-    HGPLVM,
-    BayesianGPLVM,
-    BayesianHGPLVM,
-    SparseGPLVM,
-    SparseHGPLVM,
-    VecchiaGPLVM,
-    VecchiaHGPLVM,
-    load,
-)
+if TYPE_CHECKING:
+    from hgplvm import baselines, datasets, geometry, metrics, pl, tl
+    from hgplvm.estimators import (
+        GPLVM,
+        HGPLVM,
+        BayesianGPLVM,
+        BayesianHGPLVM,
+        SparseGPLVM,
+        SparseHGPLVM,
+        VecchiaGPLVM,
+        VecchiaHGPLVM,
+        load,
+    )
 
 __all__ = [
     "GPLVM",
@@ -38,18 +40,32 @@ __all__ = [
     "SparseHGPLVM",
     "VecchiaGPLVM",
     "VecchiaHGPLVM",
+    "baselines",
     "datasets",
     "geometry",
     "load",
     "metrics",
     "pl",
+    "tl",
 ]
 
 __version__ = version("hgplvm")
 
+# what is logged goes nowhere, until a program that uses the library says where
+logging.getLogger("hgplvm").addHandler(logging.NullHandler())
+
+_MODULES = {"baselines", "datasets", "geometry", "metrics", "pl", "tl"}
+
 
 def __getattr__(name: str) -> Any:
-    # matplotlib takes half a second to import: only when pictures are asked for
-    if name == "pl":
-        return import_module("hgplvm.pl")
+    # torch takes seconds to import, matplotlib one: each is imported when it is first needed, so
+    # that the command line answers at once
+    if name in _MODULES:
+        return import_module(f"hgplvm.{name}")
+    if name in __all__:
+        return getattr(import_module("hgplvm.estimators"), name)
     raise AttributeError(f"module 'hgplvm' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -17,11 +17,11 @@ from typing import Any, Protocol
 
 import numpy as np
 import torch
-from tqdm.auto import tqdm
 
 from hgplvm.errors import FitInterruptedWarning
 from hgplvm.objectives import Evaluation, KeptObjective, Parameters
 from hgplvm.optim import Optimizer, Step, recall, recalled
+from hgplvm.progress import progress
 
 __all__ = ["FitResult", "FitState", "Snapshots", "fit"]
 
@@ -104,7 +104,7 @@ def fit(
     callback : callable, optional
         Called with a :class:`FitState` after each step; a true value stops the fit.
     verbose : int
-        1 or more: a progress bar with the objective and the time left, on a terminal.
+        1 or more: a progress bar with the objective and the time left.
     snapshots : Snapshots, optional
         Takes the state after each step, and has the one to go on from. A fit that was over is not
         begun again, unless it was the callback or the keyboard that ended it.
@@ -152,14 +152,7 @@ def fit(
     last = snapshot() if snapshots is not None else None
     if snapshots is not None and last is not None and saved is None:
         snapshots.save(last, now=True)
-    # disable=None: silent where the output is not a terminal
-    bar = tqdm(
-        total=max_iter,
-        initial=log.n_iter,
-        desc="fit",
-        disable=None if verbose else True,
-        leave=False,
-    )
+    bar = progress(max_iter, what="fit", verbose=verbose, initial=log.n_iter)
     try:
         while log.n_iter < max_iter:
             step = optimizer.step(objective, parameters, here)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Protocol
 
@@ -73,9 +74,17 @@ def recall(optimizer: Optimizer, memory: dict[str, Any]) -> None:
 
 
 def climb(
-    objective: Objective, parameters: Parameters, optimizer: Optimizer, n_steps: int
+    objective: Objective,
+    parameters: Parameters,
+    optimizer: Optimizer,
+    n_steps: int,
+    *,
+    after: Callable[[], object] = lambda: None,
 ) -> Parameters:
-    """Make some steps and return the best state: a fit within a fit, which Ctrl-C may break off."""
+    """Make some steps and return the best state: a fit within a fit, which Ctrl-C may break off.
+
+    `after` is called after each step.
+    """
     here = objective.evaluate(parameters)
     best, best_value = parameters, here.value
     for _ in range(n_steps):
@@ -84,6 +93,7 @@ def climb(
         best_value += step.shift
         if here.value > best_value:
             best, best_value = parameters, here.value
+        after()
         if step.stalled is not None:
             break
     return best

@@ -1,19 +1,15 @@
 """Files that hgplvm keeps: arrays in safetensors, everything else as JSON in the header.
 
-Nothing in such a file is ever executed: there is no pickle. A file is written beside its place
-under a temporary name and moved there when it is complete and on the disk, so that whatever
-happens, its place holds the old file or the new one.
+Nothing in such a file is ever executed: there is no pickle. It takes its place when it is complete
+(:mod:`hgplvm.files`).
 
 A file holds one tree of dicts and lists with arrays, numbers, texts and None at its ends.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -23,7 +19,9 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-__all__ = ["FORMAT", "read", "whole", "write", "write_text"]
+from hgplvm.files import whole
+
+__all__ = ["FORMAT", "read", "write"]
 
 # raise it when a file of an earlier version can no longer be read
 FORMAT = 1
@@ -49,54 +47,11 @@ def write(path: str | os.PathLike[str], kind: str, tree: dict[str, Any]) -> None
     """
     arrays: dict[str, np.ndarray[Any, Any]] = {}
     header = {"format": FORMAT, "kind": kind, "tree": _encoded(tree, arrays, "")}
-    with whole(path) as name:
-        save_file(arrays, name, metadata={HEADER: json.dumps(header)})
-
-
-def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Write a text file, as a whole or not at all.
-
-    Raises
-    ------
-    OSError
-        If the disk does not take it; what was there before stays.
-    """
-    with whole(path) as name:
-        Path(name).write_text(text, encoding="utf-8")
-
-
-@contextlib.contextmanager
-def whole(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Name of a file beside `path`, which is moved there when it is complete and on the disk."""
-    place = Path(os.path.realpath(path))  # a link stays one
-    handle, name = tempfile.mkstemp(prefix=f".{place.name}.", suffix=".part", dir=place.parent)
-    os.close(handle)
     try:
-        yield name
-        with open(name, "rb+") as file:
-            os.fsync(file.fileno())
-        os.chmod(name, _mode(place))
-        os.replace(name, place)
+        with whole(path) as name:
+            save_file(arrays, name, metadata={HEADER: json.dumps(header)})
     except SafetensorError as error:
-        _discard(name)
-        raise OSError(f"The file {str(place)!r} could not be written: {error}.") from None
-    except BaseException:
-        _discard(name)
-        raise
-
-
-def _discard(name: str) -> None:
-    with contextlib.suppress(OSError):
-        os.unlink(name)
-
-
-def _mode(place: Path) -> int:
-    """Permissions of the file that is replaced, or those that a new file would get."""
-    with contextlib.suppress(OSError):
-        return place.stat().st_mode & 0o777
-    mask = os.umask(0)
-    os.umask(mask)
-    return 0o666 & ~mask
+        raise OSError(f"The file {os.fspath(path)!r} could not be written: {error}.") from None
 
 
 def read(path: str | os.PathLike[str], kind: str) -> dict[str, Any]:

@@ -118,13 +118,13 @@ def test_the_prior_pulls_towards_the_origin(tree):
     assert radii[0] < 0.8 * radii[1]
 
 
-def test_deviations_turn_with_the_frames():
+def test_covariances_turn_with_the_frames():
     """A pose is an isometry: the total variance of each row stays, and it matches samples."""
     generator = torch.Generator().manual_seed(0)
     x = lorentz.from_tangent(2 * torch.randn(6, 2, generator=generator, dtype=torch.float64))
     std = torch.tensor([[0.02, 0.1]], dtype=torch.float64).expand(6, 2)
     pose = Pose.of(lorentz, x, "mean")
-    turned = pose.deviations(x, std)
+    turned = pose.covariances(x, std.square().diag_embed()).diagonal(dim1=1, dim2=2).sqrt()
     assert torch.allclose(turned.square().sum(1), std.square().sum(1), rtol=1e-4)
     zeta = torch.randn(20_000, 6, 2, generator=generator, dtype=torch.float64)
     samples = geometry.wrapped_normal.place(lorentz, x, std, zeta)

@@ -34,7 +34,7 @@ def test_uncentring_undoes_recentring(manifold, normal):
     assert torch.allclose(manifold.uncenter(manifold.origin(2), root), root, atol=1e-12)
 
 
-def test_deviations_turn_with_the_frames(normal):
+def test_covariances_turn_with_the_frames(normal):
     """Against the spread, in the new frames, of points drawn in the old ones."""
     x = lorentz.from_tangent(1.5 * normal(6, 2))
     std = torch.tensor([[0.02, 0.1]], dtype=torch.float64).expand(6, 2)
@@ -43,4 +43,6 @@ def test_deviations_turn_with_the_frames(normal):
     draws = wrapped_normal.sample(lorentz, x, std, 20000, generator=generator)
     moved = pose.points(x)
     frame = lorentz.to_frame(moved, lorentz.log_map(moved, pose.points(draws)))
-    assert torch.allclose(pose.deviations(x, std), frame.std(0), rtol=0.03)
+    turned = pose.covariances(x, std.square().diag_embed())
+    for point, expected in zip(frame.unbind(1), turned, strict=True):
+        assert torch.allclose(point.T.cov(), expected, rtol=0.03, atol=3e-4)

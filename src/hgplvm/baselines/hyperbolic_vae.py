@@ -23,11 +23,11 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
-from tqdm import trange
 
 from hgplvm import _validation as check
 from hgplvm.baselines._shared import EmbedderMixin, checked_data
 from hgplvm.geometry import lorentz, wrapped_normal
+from hgplvm.progress import progress
 
 __all__ = ["HyperbolicVAE"]
 
@@ -185,7 +185,8 @@ class HyperbolicVAE(EmbedderMixin, BaseEstimator):
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, fused=True)
         bounds = []
         name = f"{'RotHVAE' if self.rotated else 'IsoHVAE'}, {width} units"
-        for _ in trange(self.max_iter, disable=not self.verbose, desc=name):
+        bar = progress(self.max_iter, what=name, verbose=self.verbose)
+        for _ in range(self.max_iter):
             total = 0.0
             order = torch.randperm(len(rows), generator=generator)
             for batch in torch.split(order, self.batch_size):
@@ -195,6 +196,8 @@ class HyperbolicVAE(EmbedderMixin, BaseEstimator):
                 optimizer.step()
                 total += float(bound.detach().sum())
             bounds.append(total / len(rows))
+            bar.update()
+        bar.close()
         return float(np.mean(bounds[-AVERAGED_PASSES:])), network, width
 
 

@@ -24,10 +24,10 @@ from sklearn.decomposition import PCA
 from sklearn.neighbors import NearestNeighbors
 from sklearn.utils import check_random_state
 from torch import Tensor
-from tqdm import tqdm
 
 from hgplvm import _validation as check
 from hgplvm.baselines._shared import EmbedderMixin, checked_data
+from hgplvm.progress import progress
 
 __all__ = ["PoincareMaps"]
 
@@ -141,7 +141,7 @@ class PoincareMaps(EmbedderMixin, BaseEstimator):
         log_target = target.clamp_min(SMALLEST).log()
         size = int(np.clip(BATCH_SHARE * len(data), 1, LARGEST_BATCH))
         step = self.learning_rate * size / 16.0
-        bar = tqdm(total=self.max_iter, disable=not self.verbose, desc="PoincareMaps")
+        bar = progress(self.max_iter, what="PoincareMaps", verbose=self.verbose)
         losses: list[float] = []
         while len(losses) < self.max_iter:
             total = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 from collections.abc import Callable
@@ -24,13 +25,15 @@ from hgplvm.estimators.views import ViewedModel
 from hgplvm.fit import FitResult, FitState, fit
 from hgplvm.geometry import Manifold, lorentz
 from hgplvm.init.gaps import fill_gaps
-from hgplvm.kernels import Exponential
+from hgplvm.kernels import Exponential, Kernel
 from hgplvm.objectives import Parameters, inside
 from hgplvm.objectives.responses import Imputation
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
 from hgplvm.start import RATE, Begin, find_start
 
 __all__ = ["Array", "BaseGPLVM"]
+
+logger = logging.getLogger(__name__)
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -53,6 +56,8 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
+    # a subclass with another one is a model of its own
+    _kernel: Kernel = Exponential()
     # whether latents could explain a row's own noise, so that rows must be held out to tell it
     _searches_noise = True
 
@@ -150,6 +155,7 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
             begin = Begin.restored(begun)
         else:
             begin = self._begin(scaled, generator, imputation=imputation)
+        logger.info("%s starts at length scale %.4g", self._name, begin.length_scale)
         parameters = self._parameters(begin, (unit / self._scale) ** 2)
         if unit != self._scale:
             scaled = scaled * unit
@@ -182,6 +188,7 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
             self.history_[name] = self._unit * self.history_[name]
         self.n_iter_ = result.n_iter
         self.stop_reason_ = result.stop_reason
+        logger.info("%s: %s", self._name, self.stop_reason_)
 
     def fit_transform(self, X: object, y: object = None) -> Array:
         """Fit the model and return the embedding, of shape (n_samples, n_components)."""
@@ -276,7 +283,7 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
             data,
             q,
             manifold,
-            Exponential(),
+            self._kernel,
             kinds=START_KINDS.get(self.init, ()) if isinstance(self.init, str) else (),
             scales=starts.SCALES if manifold is lorentz else FLAT_SCALES,
             length_scale=length_scale if manifold is lorentz else FLAT_LENGTH_SCALE,

@@ -18,7 +18,6 @@ from hgplvm.estimators.documentation import documented
 from hgplvm.estimators.sparse import CollapsedGPLVM
 from hgplvm.fit import FitState
 from hgplvm.geometry import euclidean, lorentz
-from hgplvm.kernels import Exponential
 from hgplvm.objectives import BayesianObjective, CollapsedObjective, Parameters
 from hgplvm.objectives.responses import Imputation
 from hgplvm.start import Begin
@@ -103,7 +102,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
         return BayesianObjective(
             data,
             self._manifold,
-            Exponential(),
+            self._kernel,
             n_components=self.n_components,
             quadrature=self.quadrature,
             n_samples=self.n_samples,

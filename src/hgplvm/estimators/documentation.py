@@ -147,6 +147,9 @@ _INDUCING = """
 _RESOLVED = """
     n_inducing_ : int
         Inducing points that were used."""
+_COVARIANCES = """
+    posterior_cov_ : array of shape (n_samples, n_components, n_components)
+        The same as covariance matrices in that frame: moving a picture turns its axes."""
 _PLACES = """
     posterior_std_ : array of shape (n_samples, n_components)
         How sure each latent is: standard deviations, in the transported frame, of a wrapped normal
@@ -192,8 +195,8 @@ def documented(
             if wanted
         ),
         "extra": extra
-        + (_DEVIATIONS if bayesian else "")
-        + (_RESOLVED + _PLACES if vecchia else ""),
+        + (_DEVIATIONS + _COVARIANCES if bayesian else "")
+        + (_RESOLVED + _PLACES + _COVARIANCES if vecchia else ""),
         "likelihood": _BOUND if sparse else _NEIGHBOR if vecchia else _EXACT,
     }
 

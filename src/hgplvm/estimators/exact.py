@@ -9,7 +9,6 @@ from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.estimators.documentation import documented
 from hgplvm.estimators.fitted import neighbor_posterior
 from hgplvm.geometry import euclidean, lorentz
-from hgplvm.kernels import Exponential
 from hgplvm.objectives import ExactObjective, Parameters
 from hgplvm.objectives.predictive import NeighborPosterior, Posterior, exact_posterior
 from hgplvm.objectives.responses import Imputation
@@ -32,7 +31,7 @@ class _ExactGPLVM(BaseGPLVM):
         imputation: Imputation | None = None,
     ) -> ExactObjective:
         return ExactObjective(
-            data, self._manifold, Exponential(), noise_floor=noise_floor, imputation=imputation
+            data, self._manifold, self._kernel, noise_floor=noise_floor, imputation=imputation
         )
 
     def _keep_model(
@@ -44,13 +43,13 @@ class _ExactGPLVM(BaseGPLVM):
         return {"data": data.double()}
 
     def _predictors(self, kept: dict[str, Tensor]) -> tuple[Posterior, NeighborPosterior]:
-        scout = neighbor_posterior(self._manifold, kept, SCOUT_NEIGHBORS)
+        scout = neighbor_posterior(self._manifold, self._kernel, kept, SCOUT_NEIGHBORS)
         logs = {name: kept[name].log() for name in ("variance", "length_scale")}
         posterior = exact_posterior(
             kept["data"],
             Parameters(kept["latents"], logs, ()),
             self._manifold,
-            Exponential(),
+            self._kernel,
             noise=kept["noise"].item(),
             doubt=scout.doubt,
         )

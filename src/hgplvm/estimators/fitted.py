@@ -16,8 +16,8 @@ from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm.geometry import Manifold, lorentz, wrapped_normal
-from hgplvm.geometry.pose import Pose, turned_deviations
-from hgplvm.kernels import Exponential
+from hgplvm.geometry.pose import Pose, turned_covariances
+from hgplvm.kernels import Kernel
 from hgplvm.objectives import Parameters, inside
 from hgplvm.objectives.placement import Landmarks
 from hgplvm.objectives.predictive import NeighborPosterior
@@ -88,6 +88,7 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     if TYPE_CHECKING:
         embedding_: Array
+        posterior_cov_: Array
         posterior_std_: Array
         dtype: str
         center: str | int
@@ -111,10 +112,16 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
     # --- rows to latents ------------------------------------------------------------------
 
     @overload
-    def transform(self, X: object, return_std: Literal[False] = False) -> Array: ...
+    def transform(
+        self, X: object, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> Array: ...
     @overload
-    def transform(self, X: object, return_std: Literal[True]) -> tuple[Array, Array]: ...
-    def transform(self, X: object, return_std: bool = False) -> Array | tuple[Array, Array]:
+    def transform(
+        self, X: object, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]: ...
+    def transform(
+        self, X: object, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]:
         """Place new rows: the latents that maximise their posterior density under the model.
 
         A row that equals one of the training data, entry by entry, keeps the latent that the fit
@@ -127,6 +134,8 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             centre of the prior.
         return_std : bool, default=False
             Whether to return how sure each position is, too.
+        return_cov : bool, default=False
+            Whether to return the same as covariance matrices: of the two, only one can be had.
 
         Returns
         -------
@@ -135,23 +144,31 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         std : array of shape (n_rows, n_components)
             With `return_std`: standard deviations, in the transported frame at each latent, of a
             wrapped normal that approximates its posterior. A row of NaN alone has the prior's.
+        cov : array of shape (n_rows, n_components, n_components)
+            With `return_cov`: covariances in that frame.
         """
         tools = self._tools()
         check.check_flag(self._name, "return_std", return_std)
+        check.check_flag(self._name, "return_cov", return_cov)
+        if return_std and return_cov:
+            raise ValueError(
+                "transform returns standard deviations or covariances, not both: the first are the "
+                "roots of the diagonals of the second. Set one of return_std and return_cov."
+            )
         found = self._placed(X, tools)
         x, known = found.x, found.known >= 0
         embedding = self._chart(tools.shown(x))
         embedding[known] = self.embedding_[found.known[known]]
-        if not return_std:
+        if not (return_std or return_cov):
             return embedding
-        if found.std is None:
+        std = found.std
+        if std is None:
             std = tools.placer.deviations(found.rows, found.observed, x)
-        else:
-            std = found.std
-        turned = self._unit * turned_deviations(tools.manifold, tools.shown, x, std).cpu().numpy()
+        turned = turned_covariances(tools.manifold, tools.shown, x, std.square().diag_embed())
+        cov = self._unit**2 * turned.cpu().numpy()
         if "std" in self._kept:
-            turned[known] = self.posterior_std_[found.known[known]]
-        return embedding, turned
+            cov[known] = self.posterior_cov_[found.known[known]]
+        return embedding, cov if return_cov else _deviations(cov)
 
     def score(self, X: object, y: object = None) -> float:  # noqa: ARG002
         """Mean log predictive density of rows at the latents that they are given.
@@ -325,8 +342,9 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             inducing = torch.from_numpy(kept["inducing"]).to(pose.root)
             self.inducing_ = unit * pose.points(inducing).cpu().numpy()
         if "std" in kept:
-            std = torch.from_numpy(kept["std"]).to(pose.root)
-            self.posterior_std_ = unit * pose.deviations(latents, std).cpu().numpy()
+            covariance = torch.from_numpy(kept["std"]).to(pose.root).square().diag_embed()
+            self.posterior_cov_ = unit**2 * pose.covariances(latents, covariance).cpu().numpy()
+            self.posterior_std_ = _deviations(self.posterior_cov_)
 
     def _chart(self, points: Tensor) -> Array:
         chart = (self._unit * self._manifold.to_chart(points).cpu().numpy()).astype(self._dtype)
@@ -393,6 +411,11 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
         return columns + self._scale * mean.cpu().numpy(), self._scale * std.cpu().numpy()
 
 
+def _deviations(covariances: Array) -> Array:
+    """Roots of the diagonals: [n, Q]."""
+    return np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+
+
 def row_digests(data: Array) -> Array:
     """64 bits that tell a row [D] from others, however it was passed in."""
     plain = np.where(np.isnan(data), np.nan, data) + 0.0  # one NaN, and one zero
@@ -401,13 +424,13 @@ def row_digests(data: Array) -> Array:
 
 
 def neighbor_posterior(
-    manifold: Manifold, kept: dict[str, Tensor], n_neighbors: int
+    manifold: Manifold, kernel: Kernel, kept: dict[str, Tensor], n_neighbors: int
 ) -> NeighborPosterior:
     """Predictions from the nearest training rows, and from inducing points where there are some."""
     latents, data = kept["latents"], kept["data"]
     return NeighborPosterior(
         manifold,
-        Exponential(),
+        kernel,
         n_neighbors=min(n_neighbors, len(data)),
         data=data,
         latents=latents,

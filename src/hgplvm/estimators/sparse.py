@@ -17,7 +17,6 @@ from hgplvm.estimators.base import Array, BaseGPLVM
 from hgplvm.estimators.documentation import documented
 from hgplvm.fit import FitResult, FitState
 from hgplvm.geometry import euclidean, lorentz
-from hgplvm.kernels import Exponential
 from hgplvm.objectives import CollapsedObjective, Parameters, SparseObjective
 from hgplvm.objectives.predictive import Posterior, collapsed_posterior
 from hgplvm.objectives.responses import Imputation
@@ -118,7 +117,7 @@ class CollapsedGPLVM(BaseGPLVM):
         imputation: Imputation | None = None,
     ) -> CollapsedObjective:
         options = self._collapsed_options(data, noise_floor, generator, imputation)
-        return SparseObjective(data, self._manifold, Exponential(), **options)
+        return SparseObjective(data, self._manifold, self._kernel, **options)
 
     def _finish(
         self, objective: CollapsedObjective, start: Parameters, result: FitResult
@@ -140,7 +139,7 @@ class CollapsedGPLVM(BaseGPLVM):
             objective.statistics(parameters, data),
             parameters,
             self._manifold,
-            Exponential(),
+            self._kernel,
             noise=objective.noise_variance(parameters),
         )
         kept = {name: getattr(posterior, name) for name in POSTERIOR}
@@ -150,7 +149,7 @@ class CollapsedGPLVM(BaseGPLVM):
     def _predictors(self, kept: dict[str, Tensor]) -> tuple[Posterior, None]:
         posterior = Posterior(
             self._manifold,
-            Exponential(),
+            self._kernel,
             variance=kept["variance"].item(),
             length_scale=kept["length_scale"].item(),
             noise=kept["noise"].item(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import os
 import warnings
@@ -19,16 +20,18 @@ from hgplvm.estimators.fitted import neighbor_posterior
 from hgplvm.fit import FitResult, FitState
 from hgplvm.geometry import euclidean, lorentz
 from hgplvm.geometry.neighbors import ORDERS, nearest_to
-from hgplvm.kernels import Exponential
 from hgplvm.objectives import Parameters, VecchiaObjective, inside
 from hgplvm.objectives.placement import Landmarks
 from hgplvm.objectives.predictive import NeighborPosterior, exact_posterior
 from hgplvm.objectives.responses import Imputation
 from hgplvm.objectives.spread import row_deviations
 from hgplvm.optim import Adam, climb
+from hgplvm.progress import progress
 from hgplvm.start import Begin
 
 __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
+
+logger = logging.getLogger(__name__)
 
 # where noise is at least this share of the variance, neighbours alone say too little, and this many
 # inducing points carry the smooth part
@@ -137,9 +140,13 @@ class _VecchiaGPLVM(BaseGPLVM):
             horizon=self.max_iter,
             smallest_rise=self.tol * objective.n_entries,
         )
-        parameters = climb(objective, parameters, optimizer, self.max_iter)
+        logger.info("fitting %d of the %d rows first", len(sample), len(data))
+        with progress(self.max_iter, what=f"first {len(sample)} rows", verbose=self.verbose) as bar:
+            parameters = climb(
+                objective, parameters, optimizer, self.max_iter, after=lambda: bar.update()
+            )
         noise = objective.noise_variance(parameters)
-        posterior = exact_posterior(sample, parameters, self._manifold, Exponential(), noise=noise)
+        posterior = exact_posterior(sample, parameters, self._manifold, self._kernel, noise=noise)
         landmarks = Landmarks.of(posterior, parameters.latents)
         latents = inside(self._manifold, landmarks.among(data))
         latents[rows] = parameters.latents
@@ -186,7 +193,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         return VecchiaObjective(
             data,
             self._manifold,
-            Exponential(),
+            self._kernel,
             n_neighbors=min(self.n_neighbors, data.shape[0] - 1),
             n_inducing=n_inducing,
             neighbor_update=self.neighbor_update,
@@ -241,7 +248,9 @@ class _VecchiaGPLVM(BaseGPLVM):
         return {name: tensor.double() for name, tensor in kept.items()}
 
     def _predictors(self, kept: dict[str, Tensor]) -> tuple[NeighborPosterior, None]:
-        return neighbor_posterior(self._manifold, kept, int(kept["n_neighbors"])), None
+        return neighbor_posterior(
+            self._manifold, self._kernel, kept, int(kept["n_neighbors"])
+        ), None
 
     def _residuals(
         self, predictor: NeighborPosterior, kept: dict[str, Tensor], rows: Tensor, data: Tensor

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, Self, overload
 
 import numpy as np
@@ -13,13 +12,11 @@ from torch import Tensor
 from hgplvm import _validation as check
 from hgplvm.geometry import Manifold, lorentz, wrapped_normal
 from hgplvm.geometry.pose import Pose
+from hgplvm.places import find_place
 
 __all__ = ["ViewedModel"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-# Gauss-Hermite nodes along each axis for the moments of a distance
-NODES = 7
 
 
 class ViewedModel:
@@ -102,14 +99,9 @@ class ViewedModel:
                 "deviation. Use a Bayesian or a nearest-neighbour (Vecchia) model, or "
                 "return_std=False."
             )
-        std = torch.from_numpy(self._kept["std"])
-        zeta, weights = wrapped_normal.gauss_hermite(std.shape[1], NODES, like=std)
-        mean, square = torch.zeros_like(std[:, 0]), torch.zeros_like(std[:, 0])
-        for node, weight in zip(zeta, weights, strict=True):
-            there = manifold.distance(place, wrapped_normal.place(manifold, latents, std, node))
-            mean += weight * there
-            square += weight * there.square()
-        return time, self._unit * (square - mean.square()).clamp_min(0.0).sqrt().numpy()
+        covariance = torch.from_numpy(self._kept["std"]).square().diag_embed()
+        _, std = wrapped_normal.distance_moments(manifold, place, latents, covariance)
+        return time, self._unit * std.numpy()
 
     def geodesic(self, a: object, b: object, n_points: int = 100) -> Array:
         """Points at equal distances along the geodesic between two places.
@@ -175,21 +167,11 @@ class ViewedModel:
 
     def _place(self, name: str, value: object) -> Tensor:
         """One point in the frame of the fit: a row, the mean of a mask, or coordinates."""
-        latents, n = self._latents, len(self._latents)
-        if isinstance(value, Integral) and not isinstance(value, bool) and -n <= int(value) < n:
-            return latents[int(value)]
-        array = check.as_array(value)
-        if array.dtype.kind == "b":
-            if array.shape != (n,) or not array.any():
-                raise ValueError(
-                    f"The {name!r} of {self._name}, as a mask, must have one entry for each of the "
-                    f"{n} rows, and some of them True. Got shape {array.shape} with "
-                    f"{int(array.sum())} True instead."
-                )
-            return self._manifold.frechet_mean(latents[torch.from_numpy(array)])
-        if array.dtype.kind not in "iuf" or array.shape != (self._n_latent,):
-            raise ValueError(
-                f"The {name!r} of {self._name} must be a row index below {n}, a mask of rows, or a "
-                f"point of {self._n_latent} coordinates. Got {value!r:.60} instead."
-            )
-        return self._pose.back(self._coordinates(name, array[None])).squeeze(0)
+        return find_place(
+            self._name,
+            name,
+            value,
+            self._latents,
+            manifold=self._manifold,
+            at=lambda point: self._pose.back(self._coordinates(name, point[None])).squeeze(0),
+        )

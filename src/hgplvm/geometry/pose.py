@@ -10,7 +10,7 @@ from torch import Tensor
 
 from hgplvm.geometry.manifold import Manifold
 
-__all__ = ["Pose", "turned_deviations"]
+__all__ = ["Pose", "turned_covariances"]
 
 
 @dataclass(frozen=True)
@@ -42,27 +42,26 @@ class Pose:
         """Move points back to where they were: the inverse of :meth:`points`."""
         return self.manifold.uncenter(self.manifold.rotate(x, self.rotation.mT), self.root)
 
-    def deviations(self, x: Tensor, std: Tensor) -> Tensor:
-        """Turn standard deviations into the frames of the moved points."""
-        return turned_deviations(self.manifold, self.points, x, std)
+    def covariances(self, x: Tensor, covariance: Tensor) -> Tensor:
+        """Turn covariances [n, Q, Q] into the frames of the moved points."""
+        return turned_covariances(self.manifold, self.points, x, covariance)
 
 
-def turned_deviations(
-    manifold: Manifold, isometry: Callable[[Tensor], Tensor], x: Tensor, std: Tensor
+def turned_covariances(
+    manifold: Manifold, isometry: Callable[[Tensor], Tensor], x: Tensor, covariance: Tensor
 ) -> Tensor:
-    """Turn deviations in the frames at x [n, ·] into those where an isometry moves x to.
+    """Turn covariances [n, Q, Q] in the frames at x into those where an isometry moves x to.
 
-    Moving a frame turns it against the transported one, so a diagonal covariance becomes
-    ``R diag(s²) Rᵀ``; the square roots of its diagonal are returned.
+    Moving a frame turns it against the transported one by some R, so that C becomes ``R C Rᵀ``.
     """
     moved = isometry(x)
     tiny = 1e-4  # a step that is small against the curvature, and large against rounding
     columns = []
-    for axis in torch.eye(std.shape[1], dtype=std.dtype, device=std.device):
-        step = manifold.exp_map(x, manifold.from_frame(x, tiny * axis.expand_as(std)))
+    for axis in torch.eye(covariance.shape[-1], dtype=x.dtype, device=x.device):
+        step = manifold.exp_map(x, manifold.from_frame(x, (tiny * axis).expand(len(x), -1)))
         log = manifold.log_map(moved, isometry(step))
         columns.append(manifold.to_frame(moved, log) / tiny)
     # [n, Q, Q]; far out a step drowns in rounding, but a turn is always orthogonal
     left, _, right = torch.linalg.svd(torch.stack(columns, dim=-1))
     turn = left @ right
-    return (turn.square() * std.square().unsqueeze(1)).sum(-1).sqrt()
+    return turn @ covariance @ turn.mT

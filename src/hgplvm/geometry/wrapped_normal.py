@@ -16,6 +16,7 @@ from torch import Tensor
 from hgplvm.geometry.manifold import Manifold
 
 __all__ = [
+    "distance_moments",
     "entropy",
     "gauss_hermite",
     "kl_to_prior",
@@ -53,6 +54,31 @@ def log_prob(manifold: Manifold, x: Tensor, mean: Tensor, std: Tensor) -> Tensor
     q = v.shape[-1]
     quadratic = (v / std).square().sum(-1) + 2.0 * std.log().sum(-1) + q * LOG_2PI
     return -0.5 * quadratic - (q - 1) * manifold.log_stretch(v.square().sum(-1))
+
+
+def distance_moments(
+    manifold: Manifold, place: Tensor, mean: Tensor, covariance: Tensor, *, order: int = 7
+) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation [n] of the distance of ``x ~ WN(μ, C)`` from a place.
+
+    Parameters
+    ----------
+    place : Tensor [Q+1]
+        Where distances are taken from.
+    mean, covariance : Tensor [n, Q+1], [n, Q, Q]
+        μ, and C in the transported frames at μ.
+    order : int
+        Gauss-Hermite nodes along each axis of C.
+    """
+    values, axes = torch.linalg.eigh(covariance)  # C = (V√λ)(V√λ)ᵀ, also where it is singular
+    root = axes * values.clamp_min(0.0).sqrt().unsqueeze(-2)
+    zeta, weights = gauss_hermite(covariance.shape[-1], order, like=mean)
+    first, second = torch.zeros_like(mean[:, 0]), torch.zeros_like(mean[:, 0])
+    for node, weight in zip(zeta, weights, strict=True):
+        there = manifold.distance(place, manifold.placed(mean, root @ node))
+        first += weight * there
+        second += weight * there.square()
+    return first, (second - first.square()).clamp_min(0.0).sqrt()
 
 
 def entropy(manifold: Manifold, std: Tensor, *, order: int = 15) -> Tensor:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
-from hgplvm import pl, storage
+from hgplvm import files, pl
 from hgplvm.reproduce.runs import Result
 
 __all__ = [
@@ -186,5 +186,5 @@ def error_bars(ax: Axes, names: Sequence[str], values: Sequence[Array], title: s
 def save(figure: Figure, folder: Path, stem: str) -> None:
     """Write a figure as PNG and SVG, each as a whole."""
     for suffix in (".png", ".svg"):
-        with storage.whole(folder / f"{stem}{suffix}") as name:
+        with files.whole(folder / f"{stem}{suffix}") as name:
             figure.savefig(name, format=suffix[1:], dpi=150)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hgplvm import storage
+from hgplvm import files
 from hgplvm.reproduce.runs import Results
 
 __all__ = ["Claim", "Picture", "Section", "Table", "as_text", "write_numbers", "write_report"]
@@ -94,7 +94,7 @@ def write_report(sections: Iterable[Section], path: Path, title: str, lead: str)
         + "\n".join(body)
         + "\n</body></html>\n"
     )
-    storage.write_text(path, page)
+    files.write_text(path, page)
 
 
 def _html_table(table: Table) -> str:
@@ -163,7 +163,7 @@ def write_numbers(results: Results, sections: Iterable[Section], folder: Path) -
         writer.writerow(
             [task.data, task.system, options, task.seed, result.status, seconds, *cells]
         )
-    storage.write_text(folder / "runs.csv", text.getvalue())
+    files.write_text(folder / "runs.csv", text.getvalue())
     whole = [
         {
             "title": section.title,
@@ -172,4 +172,4 @@ def write_numbers(results: Results, sections: Iterable[Section], folder: Path) -
         }
         for section in sections
     ]
-    storage.write_text(folder / "numbers.json", json.dumps(whole, indent=1, ensure_ascii=False))
+    files.write_text(folder / "numbers.json", json.dumps(whole, indent=1, ensure_ascii=False))

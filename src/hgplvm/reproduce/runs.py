@@ -26,11 +26,11 @@ from typing import Any
 import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
-from tqdm import tqdm
 
 from hgplvm import metrics, storage
 from hgplvm.baselines import PEERS
 from hgplvm.errors import FitInterruptedWarning
+from hgplvm.progress import progress
 from hgplvm.reproduce.sources import Rows, Source, UnavailableError
 from hgplvm.reproduce.systems import SYSTEMS, Embedded
 
@@ -155,7 +155,8 @@ def run_all(tasks: Iterable[Task], source: Source, folder: Path, *, jobs: int = 
             results.append(kept)
     # what takes longest first, so that no process is left with it at the end
     to_do.sort(key=lambda task: -_weight(task))
-    with tqdm(total=len(results) + len(to_do), initial=len(results), unit="run") as bar:
+    total = len(results) + len(to_do)
+    with progress(total, what="runs", verbose=1, initial=len(results), unit="run") as bar:
         for result in _computed(to_do, source, folder, jobs):
             bar.set_postfix_str(str(result.task), refresh=False)
             bar.update()

@@ -1,0 +1,23 @@
+"""Pictures of embeddings, with matplotlib.
+
+Each function draws an AnnData object that :func:`hgplvm.tl.hgplvm` has worked on, a fitted model,
+or (where nothing else is needed) an array of ball coordinates. Each takes and returns axes, saves
+with ``save=`` and shows with ``show=True``.
+"""
+
+from hgplvm.pl._compare import compare
+from hgplvm.pl._curves import history, length_scales
+from hgplvm.pl._disk import OKABE_ITO, poincare
+from hgplvm.pl._fields import decoder, trajectory
+from hgplvm.pl._spread import uncertainty
+
+__all__ = [
+    "OKABE_ITO",
+    "compare",
+    "decoder",
+    "history",
+    "length_scales",
+    "poincare",
+    "trajectory",
+    "uncertainty",
+]

@@ -1,0 +1,428 @@
+"""Tools for AnnData objects, in scanpy's habit: results go into the object.
+
+>>> import hgplvm as hg, scanpy as sc  # doctest: +SKIP
+>>> adata = sc.datasets.krumsiek11()  # doctest: +SKIP
+>>> hg.tl.hgplvm(adata)  # doctest: +SKIP
+>>> hg.tl.pseudotime(adata, root={"cell_type": "progenitor"})  # doctest: +SKIP
+>>> hg.pl.poincare(adata, color="hgplvm_pseudotime")  # doctest: +SKIP
+
+Where things are, for the default ``key_added="hgplvm"``:
+
+- ``obsm["X_hgplvm"]``: coordinates on the Poincaré ball (``sc.pl.embedding(adata, "hgplvm")``);
+- ``obsm["X_hgplvm_lorentz"]``: the same points on the Lorentz model;
+- ``obsm["hgplvm_covariance"]``: how sure each position is, as a covariance matrix, row by row;
+- ``obs["hgplvm_std"]``: the same as one number, a standard deviation in curvature radii;
+- ``obs["hgplvm_pseudotime"]``, ``obs["hgplvm_pseudotime_std"]``: distance from the root;
+- ``uns["hgplvm"]``: parameters, length scale, evidence curve, history, and the fitted model.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import numpy as np
+import torch
+from sklearn.base import clone
+
+from hgplvm import _anndata as ad
+from hgplvm import _validation as check
+from hgplvm._anndata import Keys
+from hgplvm.estimators import choose_model
+from hgplvm.estimators.base import BaseGPLVM
+from hgplvm.geometry import lorentz, poincare_to_lorentz, wrapped_normal
+from hgplvm.places import find_place
+
+__all__ = ["hgplvm", "model", "pseudotime", "transform"]
+
+logger = logging.getLogger(__name__)
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+# rows whose uncertainty is computed at a time
+CHUNK = 20_000
+
+
+def hgplvm(
+    adata: Any,
+    model: str | BaseGPLVM = "bayesian",
+    *,
+    use_rep: str | None = None,
+    layer: str | None = None,
+    mask_var: str | Array | None = "auto",
+    normalize: bool | None = None,
+    n_components: int = 2,
+    random_state: int | np.random.RandomState | None = 0,
+    key_added: str = "hgplvm",
+    keep_model: bool = True,
+    copy: bool = False,
+    **parameters: Any,
+) -> Any:
+    """Embed the rows of an AnnData object in hyperbolic space.
+
+    Parameters
+    ----------
+    adata : AnnData
+        Rows to embed, in memory or backed by a file. NaN is an entry that is missing.
+    model : {"bayesian", "exact", "sparse", "vecchia", "auto"} or estimator, default="bayesian"
+        Which model: "vecchia" is the one for many rows, "auto" takes the exact model for up to
+        3,000 rows and "vecchia" beyond. An estimator, such as ``HGPLVM(max_iter=50)``, is copied
+        and fitted; its own `n_components` and `random_state` hold then.
+    use_rep : str, optional
+        A key of ``adata.obsm``, such as "X_pca", to fit instead of ``adata.X``.
+    layer : str, optional
+        A key of ``adata.layers``, to fit instead of ``adata.X``.
+    mask_var : str, array of bool, or None, default="auto"
+        Which columns of ``X`` or the layer to take: a column of ``adata.var``, or a mask. "auto" is
+        ``var["highly_variable"]`` where there is one, else all; None is all.
+    normalize : bool, optional
+        True turns raw counts into logarithms of counts per 10,000 with scanpy, on a copy, and takes
+        the 2,000 most variable of more columns. By default raw counts are refused; False takes
+        them as they are.
+    n_components : int, default=2
+        Dimensions of the latent space.
+    random_state : int, RandomState or None, default=0
+        Seed, as in scanpy: the same call gives the same embedding.
+    key_added : str, default="hgplvm"
+        Name of the results.
+    keep_model : bool, default=True
+        Whether to keep the fitted model in ``uns``, to decode, place new rows and draw fields. The
+        exact and the nearest-neighbour model hold the data that they were fitted to.
+    copy : bool, default=False
+        Whether to return a copy with the results and leave `adata` alone.
+    **parameters
+        Further parameters of the estimator, such as ``max_iter=100`` or ``verbose=1``.
+
+    Returns
+    -------
+    AnnData or None
+        With `copy`, the copy; else nothing, and these are set:
+
+        ``obsm["X_hgplvm"]``, ``obsm["X_hgplvm_lorentz"]``
+            Positions on the Poincaré ball and on the Lorentz model.
+        ``obs["hgplvm_std"]``, ``obsm["hgplvm_covariance"]``
+            How sure they are: the root mean square of the standard deviations along the axes, in
+            curvature radii, and the covariances in the transported frames.
+        ``uns["hgplvm"]``
+            ``params``, ``length_scale``, ``variance``, ``noise_variance``, ``log_likelihood``,
+            ``n_iter``, ``stop_reason``, ``history``, ``evidence`` (the curve that
+            :func:`hgplvm.pl.length_scales` draws), ``noise`` (levels that were scored),
+            ``features`` and ``fitted`` (the model file).
+    """
+    owner = "tl.hgplvm"
+    ad.check_anndata(owner, adata)
+    keys = ad.checked_keys(owner, "key_added", key_added)
+    check.check_flag(owner, "keep_model", keep_model)
+    check.check_flag(owner, "copy", copy)
+    if normalize is not None:
+        check.check_flag(owner, "normalize", normalize)
+    estimator = _estimator(model, adata.n_obs, n_components, random_state, parameters)
+    matrix = ad.read_matrix(
+        owner, adata, use_rep=use_rep, layer=layer, mask_var=mask_var, normalize=normalize
+    )
+    estimator.fit(matrix.values)
+    covariance = _posterior(estimator, matrix.values)
+    found = _results(estimator, matrix, keep_model=keep_model)
+    if copy:
+        adata = adata.to_memory() if adata.isbacked else adata.copy()
+    _write_positions(
+        adata, keys, estimator.embedding_, estimator.lorentz_, covariance, uns={keys.uns: found}
+    )
+    return adata if copy else None
+
+
+def model(adata: Any, *, key: str = "hgplvm") -> BaseGPLVM:
+    """Return the fitted model behind an embedding: it decodes, samples, scores and places.
+
+    Parameters
+    ----------
+    adata : AnnData
+        An object that :func:`hgplvm.tl.hgplvm` has worked on, also one that was read from a file.
+    key : str, default="hgplvm"
+        The `key_added` of that call.
+
+    Returns
+    -------
+    estimator
+        Its columns are ``adata.uns[key]["features"]``.
+    """
+    ad.check_anndata("tl.model", adata)
+    found: BaseGPLVM = ad.stored_model("tl.model", adata, ad.checked_keys("tl.model", "key", key))
+    return found
+
+
+def transform(
+    adata: Any,
+    reference: Any,
+    *,
+    layer: str | None = None,
+    use_rep: str | None = None,
+    key: str = "hgplvm",
+    copy: bool = False,
+) -> Any:
+    """Place new rows on an embedding that was fitted to others.
+
+    Columns are matched by name; those that the new rows lack count as missing. Counts are
+    normalised where those of the fit were.
+
+    Parameters
+    ----------
+    adata : AnnData
+        The new rows.
+    reference : AnnData
+        An object that :func:`hgplvm.tl.hgplvm` has worked on.
+    layer : str, optional
+        A key of ``adata.layers``; by default the layer that was fitted in `reference`.
+    use_rep : str, optional
+        A key of ``adata.obsm``; by default the representation that was fitted in `reference`. New
+        rows must have been projected onto the same axes.
+    key : str, default="hgplvm"
+        Name of the results, in both objects.
+    copy : bool, default=False
+        Whether to return a copy with the results and leave `adata` alone.
+
+    Returns
+    -------
+    AnnData or None
+        With `copy`, the copy; else nothing, and positions and uncertainty are set as by
+        :func:`hgplvm.tl.hgplvm`.
+    """
+    owner = "tl.transform"
+    for thing in (adata, reference):
+        ad.check_anndata(owner, thing)
+    keys = ad.checked_keys(owner, "key", key)
+    check.check_flag(owner, "copy", copy)
+    found = ad.results(owner, reference, keys)
+    fitted = ad.stored_model(owner, reference, keys)
+    params = found["params"]
+    use_rep = params.get("use_rep") if use_rep is None else use_rep
+    layer = params.get("layer") if layer is None and use_rep is None else layer
+    matrix = ad.read_matrix(
+        owner,
+        adata,
+        use_rep=use_rep,
+        layer=layer,
+        mask_var=None,
+        normalize=bool(params.get("normalize", False)),
+    )
+    features = np.asarray(found["features"], dtype=object)
+    rows = _matched(owner, matrix, features, by_place=use_rep is not None)
+    embedding, covariance = fitted.transform(rows, return_cov=True)
+    points = poincare_to_lorentz(torch.from_numpy(embedding).double()).numpy()
+    kept = {name: value for name, value in found.items() if name != "history"}
+    if copy:
+        adata = adata.to_memory() if adata.isbacked else adata.copy()
+    _write_positions(adata, keys, embedding, points, covariance, uns={keys.uns: kept})
+    return adata if copy else None
+
+
+def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool = False) -> Any:
+    """Order rows by their hyperbolic distance from a root, with its uncertainty.
+
+    Parameters
+    ----------
+    adata : AnnData
+        An object that :func:`hgplvm.tl.hgplvm` has worked on.
+    root : int, str, dict, array of bool or array of shape (n_components,), optional
+        Where time begins: a row by its index or name, a group such as ``{"cell_type": "HSC"}`` or a
+        mask (their Fréchet mean), or a point of the ball. By default ``adata.uns["iroot"]``, which
+        scanpy uses, too.
+    key : str, default="hgplvm"
+        The `key_added` of the fit.
+    copy : bool, default=False
+        Whether to return a copy with the results and leave `adata` alone.
+
+    Returns
+    -------
+    AnnData or None
+        With `copy`, the copy; else nothing, and these are set:
+
+        ``obs["hgplvm_pseudotime"]``
+            Distance from the root, in curvature radii.
+        ``obs["hgplvm_pseudotime_std"]``
+            Its standard deviation, from the posterior of each row; the root is taken as known.
+    """
+    owner = "tl.pseudotime"
+    ad.check_anndata(owner, adata)
+    keys = ad.checked_keys(owner, "key", key)
+    check.check_flag(owner, "copy", copy)
+    ad.results(owner, adata, keys)
+    if root is None:
+        if "iroot" not in adata.uns:
+            raise ValueError(
+                "tl.pseudotime needs a root: a row, a group such as {'cell_type': 'HSC'}, a mask, "
+                "or a point; or set adata.uns['iroot']."
+            )
+        root = int(adata.uns["iroot"])
+    points = torch.from_numpy(np.array(adata.obsm[keys.lorentz], dtype=np.float64))
+    place = find_place(
+        owner,
+        "root",
+        ad.root_rows(owner, "root", adata, root),
+        points,
+        manifold=lorentz,
+        at=lambda point: _ball_point(owner, point),
+    )
+    time = lorentz.distance(place, points).numpy()
+    obs = {keys.pseudotime: time}
+    if keys.covariance in adata.obsm:
+        q = points.shape[1] - 1
+        covariance = np.array(adata.obsm[keys.covariance], dtype=np.float64).reshape(-1, q, q)
+        _, std = wrapped_normal.distance_moments(
+            lorentz, place, points, torch.from_numpy(covariance)
+        )
+        obs[keys.pseudotime_std] = std.numpy()
+    if copy:
+        adata = adata.to_memory() if adata.isbacked else adata.copy()
+    ad.write(adata, obs=obs)
+    return adata if copy else None
+
+
+# --- parts ----------------------------------------------------------------------------------
+
+
+def _estimator(
+    model: object,
+    n_rows: int,
+    n_components: int,
+    random_state: Any,
+    parameters: dict[str, Any],
+) -> BaseGPLVM:
+    if isinstance(model, BaseGPLVM):
+        estimator: BaseGPLVM = clone(model)
+        kind: type[BaseGPLVM] = type(model)
+    else:
+        if not isinstance(model, str):
+            raise ValueError(
+                "The 'model' parameter of tl.hgplvm must be the name of a model, such as "
+                f"'bayesian' or 'auto', or an estimator. Got {model!r:.60} instead."
+            )
+        kind = choose_model(model, n_rows)
+        parameters = {"n_components": n_components, "random_state": random_state, **parameters}
+        estimator = kind()
+        if "n_inducing" in estimator.get_params() and isinstance(estimator.n_inducing, int):
+            parameters.setdefault("n_inducing", min(estimator.n_inducing, n_rows))
+    if kind._manifold is not lorentz:
+        raise ValueError(
+            f"The 'model' parameter of tl.hgplvm must be hyperbolic. Got {kind.__name__}, which is "
+            "flat: fit it to adata.X itself and put its embedding_ into adata.obsm."
+        )
+    if unknown := sorted(parameters.keys() - estimator.get_params().keys()):
+        raise TypeError(
+            f"tl.hgplvm has no parameter {unknown[0]!r}, nor has {kind.__name__}, whose parameters "
+            f"are {', '.join(sorted(estimator.get_params()))}."
+        )
+    estimator.set_params(**parameters)
+    return estimator
+
+
+def _posterior(estimator: BaseGPLVM, values: Any) -> Array:
+    """Covariances [n, Q, Q] of the rows of a fit."""
+    if hasattr(estimator, "posterior_cov_"):
+        return np.asarray(estimator.posterior_cov_)
+    rows = range(0, values.shape[0], CHUNK)
+    found = [estimator.transform(values[at : at + CHUNK], return_cov=True)[1] for at in rows]
+    return np.concatenate(found)
+
+
+def _results(estimator: BaseGPLVM, matrix: ad.Matrix, *, keep_model: bool) -> dict[str, Any]:
+    """Return what goes into uns: nothing but what a file can hold."""
+    parameters = estimator.get_params(deep=False)
+    kept = {k: _plain(v) for k, v in parameters.items()}
+    params = {"model": type(estimator).__name__, **matrix.source, **kept}
+    steps, evidence, noise = {}, {}, {}
+    for name, values in estimator.history_.items():
+        if name.startswith("search_"):
+            evidence[name.removeprefix("search_")] = values
+        elif name.startswith("noise_") and name != "noise_variance":
+            noise[name.removeprefix("noise_")] = values
+        else:
+            steps[name] = values
+    found = {
+        "params": {name: value for name, value in params.items() if value is not None},
+        "length_scale": float(estimator.length_scale_),
+        "variance": float(estimator.variance_),
+        "noise_variance": float(estimator.noise_variance_),
+        "log_likelihood": float(estimator.log_likelihood_),
+        "n_iter": int(estimator.n_iter_),
+        "stop_reason": estimator.stop_reason_,
+        "history": steps,
+        "features": np.asarray(matrix.columns, dtype=str).astype(object),
+    }
+    for name, curve in (("evidence", evidence), ("noise", noise)):
+        if curve:
+            found[name] = {
+                k: v.astype(object) if v.dtype.kind == "U" else v for k, v in curve.items()
+            }
+    if keep_model:
+        found["fitted"] = ad.model_bytes(estimator)
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """Return a parameter as a file can hold it; None where it cannot."""
+    if isinstance(value, np.random.RandomState) or callable(value):
+        return None
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    return check.as_array(value) if hasattr(value, "__len__") else str(value)
+
+
+def _write_positions(
+    adata: Any,
+    keys: Keys,
+    embedding: Array,
+    points: Array,
+    covariance: Array,
+    *,
+    uns: dict[str, Any],
+) -> None:
+    n, q = embedding.shape
+    variances = np.diagonal(covariance, axis1=1, axis2=2)
+    ad.write(
+        adata,
+        obsm={
+            keys.embedding: embedding,
+            keys.lorentz: points,
+            keys.covariance: covariance.reshape(n, q * q),
+        },
+        obs={keys.std: np.sqrt(variances.mean(axis=1))},
+        uns=uns,
+    )
+
+
+def _matched(owner: str, matrix: ad.Matrix, features: Array, *, by_place: bool) -> Any:
+    """Return new rows with the columns of the fit, in its order; NaN where there are none."""
+    if by_place:
+        if matrix.values.shape[1] != len(features):
+            raise ValueError(
+                f"{owner} needs the {len(features)} columns of the representation that was fitted. "
+                f"Got {matrix.values.shape[1]} instead: project the new rows onto the same axes."
+            )
+        return matrix.values
+    names, counts = np.unique(matrix.columns.astype(str), return_counts=True)
+    wanted = features.astype(str)
+    if len(twice := np.intersect1d(names[counts > 1], wanted)):
+        raise ValueError(
+            f"{owner} matches columns by name, and {twice[0]!r} stands twice among the new ones: "
+            "run adata.var_names_make_unique() first."
+        )
+    place = {name: i for i, name in enumerate(matrix.columns.astype(str))}
+    at = np.array([place.get(name, -1) for name in wanted])
+    if (at < 0).all():
+        raise ValueError(
+            f"{owner} finds none of the {len(wanted)} columns of the fit ({wanted[0]!r}, …) among "
+            "the new rows: check that both have the same kind of names in var_names."
+        )
+    if missing := int((at < 0).sum()):
+        logger.warning("%d of %d columns are missing in the new rows", missing, len(wanted))
+    values = matrix.values[:, np.maximum(at, 0)]
+    if not missing:
+        return values
+    dense = np.asarray(values.todense() if hasattr(values, "todense") else values, dtype=float)
+    return np.where(at >= 0, dense, np.nan)
+
+
+def _ball_point(owner: str, point: Array) -> torch.Tensor:
+    checked = check.check_coordinates(owner, "root", point[None], len(point), inside_ball=True)
+    return poincare_to_lorentz(torch.from_numpy(checked))[0]
