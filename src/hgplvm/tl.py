@@ -53,6 +53,7 @@ def hgplvm(
     normalize: bool | None = None,
     n_components: int = 2,
     random_state: int | np.random.RandomState | None = 0,
+    root: Any = None,
     key_added: str = "hgplvm",
     keep_model: bool = True,
     copy: bool = False,
@@ -83,6 +84,9 @@ def hgplvm(
         Dimensions of the latent space.
     random_state : int, RandomState or None, default=0
         Seed, as in scanpy: the same call gives the same embedding.
+    root : int, str, dict, array of bool, optional
+        What to put at the origin: a row by its index or name, a group such as
+        ``{"cell_type": "HSC"}``, or a mask. By default the middle of all rows.
     key_added : str, default="hgplvm"
         Name of the results.
     keep_model : bool, default=True
@@ -116,18 +120,20 @@ def hgplvm(
     check.check_flag(owner, "copy", copy)
     if normalize is not None:
         check.check_flag(owner, "normalize", normalize)
-    estimator = _estimator(model, adata.n_obs, n_components, random_state, parameters)
+    own = {"n_components": n_components, "random_state": random_state}
+    estimator = estimator_of(model, adata.n_obs, {**own, **parameters})
+    place = None if root is None else ad.root_rows(owner, "root", adata, root)
     matrix = ad.read_matrix(
         owner, adata, use_rep=use_rep, layer=layer, mask_var=mask_var, normalize=normalize
     )
     estimator.fit(matrix.values)
-    covariance = _posterior(estimator, matrix.values)
+    if place is not None:
+        estimator.recenter(place)
+    covariance = posterior(estimator, matrix.values)
     found = _results(estimator, matrix, keep_model=keep_model)
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
-    _write_positions(
-        adata, keys, estimator.embedding_, estimator.lorentz_, covariance, uns={keys.uns: found}
-    )
+    write_positions(adata, estimator.embedding_, covariance, keys=keys, uns={keys.uns: found})
     return adata if copy else None
 
 
@@ -208,11 +214,10 @@ def transform(
     features = np.asarray(found["features"], dtype=object)
     rows = _matched(owner, matrix, features, by_place=use_rep is not None)
     embedding, covariance = fitted.transform(rows, return_cov=True)
-    points = poincare_to_lorentz(torch.from_numpy(embedding).double()).numpy()
     kept = {name: value for name, value in found.items() if name != "history"}
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
-    _write_positions(adata, keys, embedding, points, covariance, uns={keys.uns: kept})
+    write_positions(adata, embedding, covariance, keys=keys, uns={keys.uns: kept})
     return adata if copy else None
 
 
@@ -281,27 +286,22 @@ def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool 
 # --- parts ----------------------------------------------------------------------------------
 
 
-def _estimator(
-    model: object,
-    n_rows: int,
-    n_components: int,
-    random_state: Any,
-    parameters: dict[str, Any],
-) -> BaseGPLVM:
+def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> BaseGPLVM:
+    """Return the estimator to fit: a copy of the one that is given, or that of a name."""
     if isinstance(model, BaseGPLVM):
         estimator: BaseGPLVM = clone(model)
-        kind: type[BaseGPLVM] = type(model)
+        own = ("n_components", "random_state")
+        parameters = {name: value for name, value in parameters.items() if name not in own}
     else:
         if not isinstance(model, str):
             raise ValueError(
                 "The 'model' parameter of tl.hgplvm must be the name of a model, such as "
                 f"'bayesian' or 'auto', or an estimator. Got {model!r:.60} instead."
             )
-        kind = choose_model(model, n_rows)
-        parameters = {"n_components": n_components, "random_state": random_state, **parameters}
-        estimator = kind()
-        if "n_inducing" in estimator.get_params() and isinstance(estimator.n_inducing, int):
-            parameters.setdefault("n_inducing", min(estimator.n_inducing, n_rows))
+        estimator = choose_model(model, n_rows)()
+        if isinstance(most := getattr(estimator, "n_inducing", None), int):
+            parameters = {"n_inducing": min(most, n_rows), **parameters}
+    kind = type(estimator)
     if kind._manifold is not lorentz:
         raise ValueError(
             f"The 'model' parameter of tl.hgplvm must be hyperbolic. Got {kind.__name__}, which is "
@@ -316,8 +316,8 @@ def _estimator(
     return estimator
 
 
-def _posterior(estimator: BaseGPLVM, values: Any) -> Array:
-    """Covariances [n, Q, Q] of the rows of a fit."""
+def posterior(estimator: BaseGPLVM, values: Any) -> Array:
+    """Return covariances [n, Q, Q] of the rows of a fit, for every model."""
     if hasattr(estimator, "posterior_cov_"):
         return np.asarray(estimator.posterior_cov_)
     rows = range(0, values.shape[0], CHUNK)
@@ -368,26 +368,26 @@ def _plain(value: Any) -> Any:
     return check.as_array(value) if hasattr(value, "__len__") else str(value)
 
 
-def _write_positions(
+def write_positions(
     adata: Any,
-    keys: Keys,
     embedding: Array,
-    points: Array,
     covariance: Array,
     *,
-    uns: dict[str, Any],
+    keys: Keys = Keys(),  # noqa: B008
+    uns: dict[str, Any] | None = None,
 ) -> None:
+    """Set where rows are, and how sure that is."""
     n, q = embedding.shape
     variances = np.diagonal(covariance, axis1=1, axis2=2)
     ad.write(
         adata,
         obsm={
             keys.embedding: embedding,
-            keys.lorentz: points,
+            keys.lorentz: poincare_to_lorentz(torch.from_numpy(embedding).double()).numpy(),
             keys.covariance: covariance.reshape(n, q * q),
         },
         obs={keys.std: np.sqrt(variances.mean(axis=1))},
-        uns=uns,
+        uns=uns or {},
     )
 
 

@@ -1,49 +1,18 @@
-"""The command line: reads what the user wants, says in one line what is wrong with it."""
+"""``hgplvm demo``, ``hgplvm reproduce`` and ``hgplvm benchmark``: data of our own."""
 
 from __future__ import annotations
 
 import os
 import signal
 import sys
-from importlib.metadata import version
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
-__all__ = ["app", "main"]
+from hgplvm.cli._app import app, fail, guarded
 
-app = typer.Typer(
-    name="hgplvm",
-    help="Continuous hierarchies in high-dimensional data, on the Poincaré disk.",
-    no_args_is_help=True,
-    add_completion=True,
-    pretty_exceptions_enable=False,
-)
-
-
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"hgplvm {version('hgplvm')}")
-        raise typer.Exit
-
-
-def _fail(message: str) -> NoReturn:
-    """One line on stderr, exit code 2."""
-    typer.echo(f"hgplvm: {message}", err=True)
-    raise typer.Exit(2)
-
-
-@app.callback()
-def _options(
-    show_version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version."
-        ),
-    ] = False,
-) -> None:
-    pass
+__all__ = ["benchmark", "demo", "reproduce"]
 
 
 @app.command()
@@ -58,16 +27,44 @@ def demo(
 
     Example: hgplvm demo --out my-demo
     """
+    _check_folder(out)
     from hgplvm import _demo
 
-    try:
-        _check_folder(out)
-        out.mkdir(parents=True, exist_ok=True)
-        table = _demo.run(depth, out, seed)
-    except OSError as error:
-        _fail(f"cannot write to {out}: {error.strerror}; name another folder with --out.")
+    with guarded():
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            table = _demo.run(depth, out, seed)
+        except OSError as error:
+            fail(f"cannot write to {out}: {error.strerror}; name another folder with --out.")
     typer.echo(table)
     typer.echo(f"\nWrote {out / 'embedding.csv'} and {out / 'poincare.png'}.")
+
+
+@app.command()
+def benchmark(
+    rows: Annotated[int, typer.Option(min=50, max=10**7, help="Rows to embed.")] = 1000,
+    columns: Annotated[int, typer.Option(min=2, max=10**5, help="Columns of the data.")] = 30,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method",
+            help="A model (exact, sparse, bayesian, vecchia) or a peer (PCA, UMAP, …); may be "
+            "given several times. By default all that fit the size and are installed.",
+            show_default=False,
+        ),
+    ] = None,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of data and fits.")] = 0,
+) -> None:
+    """Time our models against installed peers on a tree of this size, and say how good each is.
+
+    Example: hgplvm benchmark --rows 2000 --method vecchia --method UMAP
+    """
+    from hgplvm import _benchmark
+
+    with guarded():
+        chosen = _benchmark.choose(methods, rows)
+        for line in _benchmark.run(chosen, rows, columns, seed):
+            typer.echo(line)
 
 
 @app.command()
@@ -103,9 +100,9 @@ def reproduce(
     from hgplvm import reproduce as paper
 
     if unknown := [part for part in parts or [] if part not in paper.PARTS]:
-        _fail(f"there is no part {unknown[0]!r}; choose from {', '.join(paper.PARTS)}.")
+        fail(f"there is no part {unknown[0]!r}; choose from {', '.join(paper.PARTS)}.")
     if data_dir is not None and not data_dir.is_dir():
-        _fail(f"--data-dir {data_dir} is no folder; name the one that holds the arrays.")
+        fail(f"--data-dir {data_dir} is no folder; name the one that holds the arrays.")
     _check_folder(out)
     # a request to end must reach the processes too
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
@@ -121,9 +118,9 @@ def reproduce(
         typer.echo("\nInterrupted; give the same command again to go on.", err=True)
         raise typer.Exit(130) from None
     except RuntimeError as error:
-        _fail(str(error))
+        fail(str(error))
     except OSError as error:
-        _fail(f"cannot write to {out}: {error.strerror or error}; name another folder with --out.")
+        fail(f"cannot write to {out}: {error.strerror or error}; name another folder with --out.")
     for section in sections:
         typer.echo(paper.as_text(section) + "\n")
     typer.echo(f"Wrote {out / 'report.html'}, with figures and numbers beside it.")
@@ -131,9 +128,4 @@ def reproduce(
 
 def _check_folder(out: Path) -> None:
     if out.exists() and not out.is_dir():
-        _fail(f"--out {out} is a file; name a folder that exists or that can be made.")
-
-
-def main() -> None:
-    """Entry point of the ``hgplvm`` command."""
-    app(prog_name="hgplvm" if sys.argv[0].endswith("__main__.py") else None)
+        fail(f"--out {out} is a file; name a folder that exists or that can be made.")

@@ -1,0 +1,12 @@
+"""The command line: reads what the user wants, says in one line what is wrong with it.
+
+What takes long to import (torch, matplotlib, anndata) is imported within the commands, so that
+help, completion and most errors come at once.
+"""
+
+from hgplvm.cli import _embed, _look, _paper  # they add their commands to the app
+from hgplvm.cli._app import app, main
+
+__all__ = ["app", "main"]
+
+_ = (_embed, _look, _paper)

@@ -1,0 +1,111 @@
+"""The app, and how it ends: with a result, or with one line that says what is wrong."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+import warnings
+from collections.abc import Iterator
+from importlib.metadata import version
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+__all__ = ["app", "fail", "guarded", "main", "sentence"]
+
+# the base of all errors in a command's words; typer has it from click, and shows its heirs alone
+CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
+
+app = typer.Typer(
+    name="hgplvm",
+    help="Continuous hierarchies in high-dimensional data, on the Poincaré disk.",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hgplvm {version('hgplvm')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    pass
+
+
+def fail(message: str) -> NoReturn:
+    """One line on stderr, exit code 2."""
+    typer.echo(f"hgplvm: {message}", err=True)
+    raise typer.Exit(2)
+
+
+def sentence(error: BaseException) -> str:
+    """Return an error as one line."""
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return f"{where}{error.strerror}."
+    if isinstance(error, MemoryError):
+        return "the data do not fit into memory; take fewer rows or columns, or --model sparse."
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if text.endswith((".", "!", "?", ")")) else f"{text}."
+
+
+@contextlib.contextmanager
+def guarded() -> Iterator[None]:
+    """Turn errors and warnings of a command into lines for its user."""
+
+    def show(message: Warning | str, *_: Any, **__: Any) -> None:
+        typer.echo(f"hgplvm: warning: {' '.join(str(message).split())}", err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # of other packages, to their developers
+        warnings.simplefilter("ignore", DeprecationWarning)
+        # rows of files are matched by name before they come to a model
+        warnings.filterwarnings("ignore", message="X does not have valid feature names")
+        warnings.showwarning = show
+        try:
+            yield
+        except KeyboardInterrupt:
+            typer.echo("hgplvm: interrupted; nothing was written.", err=True)
+            raise typer.Exit(130) from None
+        except (ArithmeticError, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
+            fail(sentence(error))
+
+
+def main() -> None:
+    """Entry point of the ``hgplvm`` command."""
+    name = "hgplvm" if sys.argv[0].endswith("__main__.py") else None
+    try:
+        code = app(prog_name=name, standalone_mode=False)
+    except typer.Abort:
+        code = 130
+    except CLICK_ERROR as error:
+        code = _explain(error)
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _explain(error: Any) -> int:
+    """Say what is wrong with a command's words."""
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "hgplvm"
+    if type(error).__name__ == "NoArgsIsHelpError":
+        typer.echo(error.format_message())
+        return 0
+    typer.echo(f"hgplvm: {sentence_of(error)} See {command} --help.", err=True)
+    return 2
+
+
+def sentence_of(error: Any) -> str:
+    """Return what an error in the command's words says, as one line."""
+    text = " ".join(str(error.format_message()).split())
+    return text if text.endswith((".", "?")) else f"{text}."

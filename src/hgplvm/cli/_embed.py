@@ -1,0 +1,414 @@
+"""``hgplvm fit``, ``hgplvm transform`` and ``hgplvm decode``: files in, files out."""
+
+from __future__ import annotations
+
+import time
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+
+from hgplvm.cli._app import app, guarded
+from hgplvm.cli._rows import (
+    EMBEDDING_SUFFIXES,
+    MODEL_SUFFIX,
+    Embedded,
+    Rows,
+    as_anndata,
+    check_output,
+    matched,
+    read_embedding,
+    read_rows,
+    root_of,
+    suffix,
+    write_embedding,
+)
+from hgplvm.tables import write_table
+
+if TYPE_CHECKING:
+    from hgplvm.estimators.base import BaseGPLVM
+
+__all__ = ["decode", "fit", "transform"]
+
+PICTURES = (".png", ".pdf", ".svg", ".jpg")
+TABLES = (".csv", ".tsv", ".npz", ".parquet")
+
+
+class Model(StrEnum):
+    """Names of the models."""
+
+    AUTO = "auto"
+    EXACT = "exact"
+    SPARSE = "sparse"
+    BAYESIAN = "bayesian"
+    VECCHIA = "vecchia"
+
+
+Labels = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--label",
+        help="A column that is a label, not data; may be given several times. Columns of words "
+        "at the edges, and those with usual names such as 'cluster', are found.",
+        show_default=False,
+    ),
+]
+Drop = Annotated[
+    list[str] | None,
+    typer.Option("--drop", help="A column to leave out; may be given several times."),
+]
+Key = Annotated[str | None, typer.Option(help="The array to read, of an .npz file.")]
+Layer = Annotated[str | None, typer.Option(help="The layer to read, of an .h5ad file.")]
+UseRep = Annotated[
+    str | None, typer.Option(help="The representation to read, of an .h5ad file: X_pca, …")
+]
+Normalize = Annotated[
+    bool, typer.Option("--normalize", help="Normalise the counts of an .h5ad file with scanpy.")
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, …")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]
+
+
+@app.command()
+def fit(
+    data: Annotated[
+        Path, typer.Argument(help="Rows to embed: .csv, .tsv, .npy, .npz, .parquet or .h5ad.")
+    ],
+    model: Annotated[
+        Model,
+        typer.Option(help="auto is exact up to 3,000 rows, vecchia (nearest neighbours) beyond."),
+    ] = Model.AUTO,
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the embedding: .csv, .tsv, .npz, .parquet or .h5ad. By default "
+            "DATA-hgplvm.csv (.h5ad for .h5ad) in this folder.",
+            show_default=False,
+        ),
+    ] = None,
+    save_model: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the fitted model; by default OUT with .hgplvm.", show_default=False
+        ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the picture: .png, .pdf or .svg; by default OUT with .png.",
+            show_default=False,
+        ),
+    ] = None,
+    color: Annotated[
+        str | None,
+        typer.Option(help="Label, column of obs or gene to colour by; by default the first label."),
+    ] = None,
+    root: Annotated[
+        str | None,
+        typer.Option(
+            help="What to put at the centre, and to measure pseudotime from: a row number or "
+            "name, or LABEL=VALUE."
+        ),
+    ] = None,
+    labels: Labels = None,
+    drop: Drop = None,
+    key: Key = None,
+    layer: Layer = None,
+    use_rep: UseRep = None,
+    normalize: Normalize = False,
+    n_components: Annotated[int, typer.Option(min=1, help="Dimensions of the embedding.")] = 2,
+    length_scale: Annotated[
+        float | None, typer.Option(help="Length scale κ; by default it is learnt.")
+    ] = None,
+    max_iter: Annotated[int, typer.Option(min=1, help="Most steps of the fit.")] = 300,
+    seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the fit.")] = 0,
+    device: Device = "auto",
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="File that keeps the state of the fit; if it is there, the fit goes on from it."
+        ),
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Embed the rows of a file on the Poincaré disk.
+
+    Writes the embedding, the fitted model and a picture. An entry that is empty, NA or NaN is
+    missing: the model does without it.
+
+    Example: hgplvm fit cells.csv --label cell_type --root cell_type=stem --plot cells.png
+    """
+    with guarded():
+        default = data.name.split(".")[0] + "-hgplvm"
+        place = out or Path(default + (".h5ad" if suffix(data) == ".h5ad" else ".csv"))
+        base = place.with_suffix("") if place.suffix == ".gz" else place
+        model_place = save_model or base.with_suffix(MODEL_SUFFIX)
+        picture = plot or (base.with_suffix(".png") if n_components == 2 else None)
+        check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
+        check_output(model_place, "--save-model", force=force)
+        if picture is not None:
+            check_output(picture, "--plot", force=force, kinds=PICTURES)
+        _check_distinct([data, place, model_place, picture, resume])
+        h5ad = ".h5ad" in (suffix(data), suffix(place))
+        rows = read_rows(
+            data,
+            labels=labels,
+            drop=drop,
+            key=key,
+            layer=layer,
+            use_rep=use_rep,
+            normalize=True if normalize else None,
+            load=suffix(data) != ".h5ad",
+        )
+        if not quiet:
+            _say_rows(data, rows)
+        parameters: dict[str, Any] = {
+            "n_components": n_components,
+            "length_scale": "auto" if length_scale is None else length_scale,
+            "max_iter": max_iter,
+            "random_state": seed,
+            "device": device,
+            "checkpoint": resume,
+            "verbose": int(not quiet),
+        }
+        started = time.perf_counter()
+        if h5ad:
+            source: dict[str, Any] = {
+                "layer": layer,
+                "use_rep": use_rep,
+                "normalize": normalize or None,
+            }
+            if rows.adata is None:  # numbers of a table are taken as they are
+                source = {"normalize": False}
+            fitted, found = _fit_anndata(rows, str(model), {**source, **parameters}, root)
+        else:
+            fitted, found = _fit_table(rows, str(model), parameters, root)
+        seconds = time.perf_counter() - started
+        write_embedding(place, found)
+        fitted.save(model_place)
+        if picture is not None:
+            _draw(picture, fitted, found, color)
+    if not quiet:
+        typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
+        written = [place, model_place] + ([picture] if picture is not None else [])
+        typer.echo(f"Wrote {', '.join(map(str, written))}.")
+
+
+@app.command()
+def transform(
+    model: Annotated[Path, typer.Argument(help="A model file that hgplvm fit wrote.")],
+    data: Annotated[
+        Path, typer.Argument(help="New rows: .csv, .tsv, .npy, .npz, .parquet or .h5ad.")
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the embedding, as for fit; by default DATA-placed.csv (or .h5ad).",
+            show_default=False,
+        ),
+    ] = None,
+    labels: Labels = None,
+    drop: Drop = None,
+    key: Key = None,
+    layer: Layer = None,
+    use_rep: UseRep = None,
+    normalize: Normalize = False,
+    device: Device = "auto",
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Place new rows on the disk of a fitted model, with how sure each position is.
+
+    Columns are matched by name; those that are missing count as missing entries.
+
+    Example: hgplvm transform cells-hgplvm.hgplvm new-cells.csv --out new-cells-placed.csv
+    """
+    with guarded():
+        end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
+        place = out or Path(data.name.split(".")[0] + "-placed" + end)
+        check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
+        _check_distinct([model, data, place])
+        _check_there(model)
+        rows = read_rows(
+            data,
+            labels=labels,
+            drop=drop,
+            key=key,
+            layer=layer,
+            use_rep=use_rep,
+            normalize=True if normalize else None,
+            all_columns=True,
+        )
+        fitted = _load(model, device)
+        values, missing = matched(
+            rows, getattr(fitted, "feature_names_in_", None), fitted.n_features_in_, data
+        )
+        if missing:
+            typer.echo(
+                f"hgplvm: warning: {len(missing)} columns of the model are not in {data} and count "
+                f"as missing, such as {missing[0]!r}.",
+                err=True,
+            )
+        points, covariance = fitted.transform(values, return_cov=True)
+        found = Embedded(points, _std(covariance), rows.labels, rows.names)
+        if suffix(place) == ".h5ad":
+            from hgplvm.tl import write_positions
+
+            adata = rows.adata if rows.adata is not None else as_anndata(rows)
+            write_positions(adata, points, covariance)
+            found = Embedded(points, found.std, rows.labels, rows.names, adata=adata)
+        write_embedding(place, found)
+    if not quiet:
+        typer.echo(f"Placed {len(points)} rows.\nWrote {place}.")
+
+
+@app.command()
+def decode(
+    model: Annotated[Path, typer.Argument(help="A model file that hgplvm fit wrote.")],
+    points: Annotated[
+        Path,
+        typer.Argument(help="Points of the disk: a table with columns x and y, .npy or .npz."),
+    ],
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the rows: .csv, .tsv, .npz or .parquet; by default POINTS-decoded.csv.",
+            show_default=False,
+        ),
+    ] = None,
+    std: Annotated[
+        bool, typer.Option("--std", help="Standard deviations, too, in columns NAME_std.")
+    ] = False,
+    device: Device = "auto",
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Decode points of the disk into rows of data.
+
+    Example: hgplvm decode cells-hgplvm.hgplvm points.csv --std --out decoded.csv
+    """
+    with guarded():
+        place = out or Path(points.name.split(".")[0] + "-decoded.csv")
+        check_output(place, "--out", force=force, kinds=TABLES)
+        _check_distinct([model, points, place])
+        _check_there(model)
+        _check_there(points)
+        fitted = _load(model, device)
+        found = read_embedding(points, n_components=fitted.embedding_.shape[1])
+        mean, deviation = fitted.inverse_transform(found.points, return_std=True)
+        names = getattr(fitted, "feature_names_in_", None)
+        names = [str(i) for i in range(mean.shape[1])] if names is None else list(map(str, names))
+        columns: dict[str, Any] = {} if found.names is None else {"row": found.names}
+        columns |= {name: mean[:, i] for i, name in enumerate(names)}
+        if std:
+            columns |= {f"{name}_std": deviation[:, i] for i, name in enumerate(names)}
+        write_table(place, columns)
+    if not quiet:
+        typer.echo(f"Decoded {len(mean)} points into {len(names)} columns.\nWrote {place}.")
+
+
+# --- parts ----------------------------------------------------------------------------------
+
+
+def _fit_table(
+    rows: Rows, model: str, parameters: dict[str, Any], root: str | None
+) -> tuple[BaseGPLVM, Embedded]:
+    from hgplvm.tl import estimator_of, posterior
+
+    fitted = estimator_of(model, rows.data.shape[0], parameters)
+    place = None if root is None else root_of(root, rows.labels, rows.names)
+    fitted.fit(rows.data)
+    if place is not None:
+        fitted.recenter(place)
+    _name_columns(fitted, rows.columns)
+    std = _std(posterior(fitted, rows.data))
+    labels = dict(rows.labels)
+    if place is not None:
+        labels["pseudotime"] = fitted.pseudotime()
+    return fitted, Embedded(fitted.embedding_, std, labels, rows.names, fitted.lorentz_)
+
+
+def _fit_anndata(
+    rows: Rows, model: str, parameters: dict[str, Any], root: str | None
+) -> tuple[BaseGPLVM, Embedded]:
+    from hgplvm import tl
+
+    adata = rows.adata if rows.adata is not None else as_anndata(rows)
+    place = None if root is None else root_of(root, rows.labels, rows.names)
+    tl.hgplvm(adata, model, root=place, **parameters)
+    if place is not None:
+        tl.pseudotime(adata, np.zeros(parameters["n_components"]))
+    fitted = tl.model(adata)
+    _name_columns(fitted, list(adata.uns["hgplvm"]["features"]))
+    labels = dict(rows.labels)
+    if place is not None:
+        labels["pseudotime"] = adata.obs["hgplvm_pseudotime"].to_numpy()
+    points = np.asarray(adata.obsm["X_hgplvm"])
+    std = adata.obs["hgplvm_std"].to_numpy()
+    lorentz = np.asarray(adata.obsm["X_hgplvm_lorentz"])
+    return fitted, Embedded(points, std, labels, rows.names, lorentz, adata)
+
+
+def _name_columns(fitted: BaseGPLVM, columns: list[str]) -> None:
+    """Keep the names of columns with the model, unless they are mere numbers."""
+    if columns != [str(i) for i in range(len(columns))]:
+        fitted.feature_names_in_ = np.array(columns, dtype=object)
+
+
+def _std(covariance: Any) -> Any:
+    return np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).mean(axis=1))
+
+
+def _draw(path: Path, fitted: BaseGPLVM, found: Embedded, color: str | None) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")  # files only: works without a display
+    from hgplvm import pl
+
+    values: Any = None
+    if color is not None:
+        if color in found.labels:
+            values = found.labels[color]
+        elif found.adata is not None:
+            values = color
+        else:
+            known = ", ".join(found.labels) or "none"
+            raise ValueError(f"--color {color}: there is no such label; there are {known}.")
+    elif found.labels:
+        values = next(iter(found.labels.values()))
+        color = next(iter(found.labels))
+    pl.poincare(found.adata if found.adata is not None else fitted, values, title=color, save=path)
+
+
+def _load(path: Path, device: str) -> BaseGPLVM:
+    from hgplvm.estimators import load
+
+    fitted = load(path)
+    fitted.set_params(device=device)
+    return fitted
+
+
+def _check_there(path: Path) -> None:
+    """Say at once that a file is missing, before seconds of imports."""
+    if not path.exists():
+        raise FileNotFoundError(f"There is no file {path}; check its name.")
+
+
+def _check_distinct(paths: list[Path | None]) -> None:
+    """Refuse to write over what is read."""
+    seen: set[Path] = set()
+    for path in paths:
+        if path is not None:
+            if path.resolve() in seen:
+                raise ValueError(f"{path} would be read and written, or written twice; rename one.")
+            seen.add(path.resolve())
+
+
+def _say_rows(path: Path, rows: Rows) -> None:
+    n, d = rows.adata.shape if rows.data is None else rows.data.shape
+    words = f", labels {', '.join(rows.labels)}" if rows.labels else ""
+    typer.echo(f"Read {path}: {n} rows, {d} columns{words}")

@@ -1,0 +1,283 @@
+"""Rows from files, and results into files: tables and AnnData objects alike."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hgplvm.files import whole
+from hgplvm.tables import read_table, write_table
+
+__all__ = [
+    "Embedded",
+    "Rows",
+    "check_output",
+    "embedding_columns",
+    "matched",
+    "read_embedding",
+    "read_rows",
+    "root_of",
+    "suffix",
+    "write_embedding",
+]
+
+Array = np.ndarray[Any, np.dtype[Any]]
+
+MODEL_SUFFIX = ".hgplvm"
+EMBEDDING_SUFFIXES = (".csv", ".tsv", ".npz", ".parquet", ".h5ad")
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of a file, and what else it says of them."""
+
+    data: Any  # [n, d], dense or sparse
+    columns: list[str]
+    labels: dict[str, Array] = field(default_factory=dict)
+    names: Array | None = None
+    adata: Any = None  # the object that they come from, for .h5ad
+
+
+@dataclass(frozen=True)
+class Embedded:
+    """Where rows are."""
+
+    points: Array  # [n, Q]
+    std: Array | None
+    labels: dict[str, Array]
+    names: Array | None
+    lorentz: Array | None = None
+    adata: Any = None
+
+
+def suffix(path: Path) -> str:
+    """Return the kind of a file; that of a compressed one is the kind inside."""
+    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+
+
+# --- reading --------------------------------------------------------------------------------
+
+
+def read_rows(
+    path: Path,
+    *,
+    labels: list[str] | None = None,
+    drop: list[str] | None = None,
+    key: str | None = None,
+    layer: str | None = None,
+    use_rep: str | None = None,
+    normalize: bool | None = None,
+    all_columns: bool = False,
+    load: bool = True,
+) -> Rows:
+    """Read rows; of an AnnData file the matrix that is asked for, or none with ``load=False``.
+
+    Of its columns those that vary most are taken, where they are marked, or all.
+    """
+    if suffix(path) != ".h5ad":
+        for option, value in (("--layer", layer), ("--use-rep", use_rep)):
+            if value is not None:
+                raise ValueError(f"{option} goes with an .h5ad file, and {path} is none.")
+        if normalize:
+            raise ValueError(f"--normalize goes with an .h5ad file, and {path} is none.")
+        table = read_table(path, labels=labels or (), drop=drop or (), key=key)
+        return Rows(table.data, table.columns, table.labels, table.rows)
+    adata = read_anndata(path)
+    for name in labels or []:
+        if name not in adata.obs:
+            raise ValueError(
+                f"{path} has no column {name!r} in obs; there are "
+                f"{', '.join(map(str, adata.obs.columns)) or 'none'}."
+            )
+    columns = {str(name): adata.obs[name] for name in (labels or adata.obs.columns)}
+    words = {
+        name: column.astype(str).to_numpy(dtype=str)
+        for name, column in columns.items()
+        if labels or column.dtype.kind not in "fiu"
+    }
+    names = np.asarray(adata.obs_names, dtype=str)
+    if not load:
+        return Rows(None, [], words, names, adata)
+    from hgplvm._anndata import read_matrix
+
+    matrix = read_matrix(
+        str(path),
+        adata,
+        use_rep=use_rep,
+        layer=layer,
+        normalize=normalize,
+        mask_var=None if all_columns else "auto",
+    )
+    return Rows(matrix.values, list(matrix.columns.astype(str)), words, names, adata)
+
+
+def read_anndata(path: Path) -> Any:
+    """Read an .h5ad file."""
+    from hgplvm._optional import require
+
+    if not path.is_file():
+        raise FileNotFoundError(f"There is no file {path}; check its name.")
+    anndata = require(f"{path.name}", "anndata", "anndata")
+    try:
+        return anndata.read_h5ad(path)
+    except PermissionError:
+        raise
+    except Exception as error:  # h5py and anndata have many
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise ValueError(f"{path} is no AnnData file that can be read ({first}).") from None
+
+
+def matched(rows: Rows, wanted: Array | None, n_columns: int, path: Path) -> tuple[Any, list[str]]:
+    """Columns of a model in new rows, by name where it has names; and those that are missing."""
+    if wanted is None or rows.columns == [str(i) for i in range(len(rows.columns))]:
+        if rows.data.shape[1] != n_columns:
+            raise ValueError(
+                f"{path} has {rows.data.shape[1]} columns, and the model was fitted to {n_columns}."
+            )
+        return rows.data, []
+    place = {name: i for i, name in enumerate(rows.columns)}
+    at = np.array([place.get(str(name), -1) for name in wanted])
+    if (at < 0).all():
+        raise ValueError(
+            f"{path} has none of the columns that the model was fitted to, such as {wanted[0]!r}."
+        )
+    missing = [str(name) for name in np.asarray(wanted)[at < 0]]
+    data = rows.data[:, np.maximum(at, 0)]
+    if not missing:
+        return data, missing
+    dense = np.asarray(data.todense() if hasattr(data, "todense") else data, dtype=float)
+    return np.where(at >= 0, dense, np.nan), missing
+
+
+def read_embedding(path: Path, n_components: int | None = None) -> Embedded:
+    """Read points from a file that a command wrote, or from any table of coordinates."""
+    if suffix(path) == ".h5ad":
+        adata = read_anndata(path)
+        if "X_hgplvm" not in adata.obsm:
+            raise ValueError(f"{path} has no embedding; run hgplvm fit {path} first.")
+        rows = read_rows(path, load=False)
+        return Embedded(
+            np.asarray(adata.obsm["X_hgplvm"]), None, rows.labels, rows.names, adata=adata
+        )
+    key = "embedding" if suffix(path) == ".npz" and _holds(path, "embedding") else None
+    table = read_table(path, key=key)
+    columns = embedding_columns(table.columns, n_components, path)
+    numbers = {name: table.data[:, i] for i, name in enumerate(table.columns) if i not in columns}
+    points = np.asarray(table.data[:, columns], dtype=float)
+    return Embedded(points, None, {**table.labels, **numbers}, table.rows)
+
+
+def _holds(path: Path, name: str) -> bool:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return name in file.files
+    except (OSError, ValueError):
+        return False  # whatever is wrong with it is said where it is read
+
+
+def embedding_columns(names: list[str], n_components: int | None, path: Path) -> list[int]:
+    """Return which columns hold coordinates: x and y, or x1, x2, …, or the first ones."""
+    if {"x", "y"} <= set(names):
+        wanted = ["x", "y"]
+    else:
+        wanted = []
+        while f"x{len(wanted) + 1}" in names:
+            wanted.append(f"x{len(wanted) + 1}")
+        if not wanted:
+            count = n_components if n_components is not None else 2
+            wanted = names[:count]
+    if n_components is not None and len(wanted) != n_components:
+        raise ValueError(
+            f"{path} has {len(wanted)} columns of coordinates, and the model has {n_components}."
+        )
+    return [names.index(name) for name in wanted]
+
+
+def root_of(text: str, labels: dict[str, Array], names: Array | None) -> Any:
+    """Turn the words of --root into a row, a mask or a point."""
+    column, found, value = text.partition("=")
+    if found:
+        if column not in labels:
+            known = ", ".join(labels) or "none"
+            raise ValueError(f"--root {text}: there is no label {column!r}; there are {known}.")
+        mask = labels[column].astype(str) == value
+        if not mask.any():
+            known = ", ".join(np.unique(labels[column].astype(str))[:8])
+            raise ValueError(f"--root {text}: no row has it; the values are {known}.")
+        return mask
+    if names is not None and np.count_nonzero(names == text) == 1:
+        return int(np.flatnonzero(names == text)[0])
+    try:
+        numbers = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--root {text} must be a row number or name, LABEL=VALUE, or the coordinates X,Y."
+        ) from None
+    if len(numbers) == 1 and numbers[0].is_integer():
+        return int(numbers[0])
+    return np.array(numbers)
+
+
+# --- writing --------------------------------------------------------------------------------
+
+
+def check_output(path: Path, option: str, *, force: bool, kinds: tuple[str, ...] = ()) -> None:
+    """Refuse, before anything is computed, a file that cannot or may not be written."""
+    if path.is_dir():
+        raise ValueError(f"{option} {path} is a folder; name a file.")
+    if kinds and suffix(path) not in kinds:
+        raise ValueError(f"{option} {path} must end in one of {', '.join(kinds)}.")
+    if path.exists() and not force:
+        raise ValueError(f"{path} is there already; add --force to replace it, or choose another.")
+    if not path.parent.is_dir():
+        raise ValueError(f"{option} {path}: there is no folder {path.parent}; make it first.")
+    try:
+        with tempfile.TemporaryFile(dir=path.parent):
+            pass
+    except OSError as error:
+        raise ValueError(
+            f"{option} {path} cannot be written ({error.strerror}); choose another folder."
+        ) from None
+
+
+def write_embedding(path: Path, found: Embedded) -> None:
+    """Write points by the suffix of a file, with labels beside them."""
+    n_components = found.points.shape[1]
+    if suffix(path) == ".h5ad":
+        with whole(path) as name:
+            found.adata.write_h5ad(name)
+        return
+    if suffix(path) == ".npz":
+        arrays: dict[str, Any] = {"embedding": found.points, **found.labels}
+        others = {"lorentz": found.lorentz, "std": found.std, "rows": found.names}
+        arrays |= {name: value for name, value in others.items() if value is not None}
+        with whole(path) as name, open(name, "wb") as file:
+            np.savez(file, **arrays)
+        return
+    axes = ["x", "y"] if n_components == 2 else [f"x{i + 1}" for i in range(n_components)]
+    columns: dict[str, Array] = {} if found.names is None else {"row": found.names}
+    columns |= dict(zip(axes, found.points.T, strict=True))
+    if found.std is not None:
+        columns["std"] = found.std
+    # words at the edge, where a table that is read has its labels
+    for name, values in sorted(found.labels.items(), key=lambda label: label[1].dtype.kind != "f"):
+        columns[name if name not in columns else f"{name}_label"] = values
+    write_table(path, columns)
+
+
+def as_anndata(rows: Rows) -> Any:
+    """Return the rows of a table as an AnnData object."""
+    from hgplvm._optional import require
+
+    anndata = require("an .h5ad file", "anndata", "anndata")
+    adata = anndata.AnnData(rows.data)
+    adata.var_names = rows.columns
+    if rows.names is not None:
+        adata.obs_names = rows.names
+    for name, values in rows.labels.items():
+        adata.obs[name] = values
+    return adata
