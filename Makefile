@@ -37,7 +37,7 @@ reproduce: $(PEERS)
 	$(BIN)/hgplvm reproduce --quick
 
 clean:
-	rm -rf .venv docs/_build docs/generated hgplvm-demo hgplvm-reproduce
+	rm -rf .venv docs/_build docs/gallery docs/sg_execution_times.rst hgplvm-demo hgplvm-reproduce
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

@@ -1,6 +1,7 @@
 """Sphinx configuration: `make docs` builds the site with warnings as errors."""
 
 import importlib.metadata
+import warnings
 
 project = "hgplvm"
 author = "The hgplvm developers"
@@ -14,6 +15,7 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
+    "sphinx_gallery.gen_gallery",
 ]
 myst_enable_extensions = ["dollarmath", "amsmath"]
 autosummary_generate = True
@@ -22,4 +24,16 @@ autodoc_member_order = "bysource"
 napoleon_use_rtype = False
 html_theme = "furo"
 html_title = "hgplvm"
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "examples"]
+# every script is run, and one that fails ends the build
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "within_subsection_order": "FileNameSortKey",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_memory": False,
+    "remove_config_comments": True,
+    "image_srcset": ["2x"],
+}
+warnings.filterwarnings("ignore", category=PendingDeprecationWarning)  # of scanpy's plots

@@ -19,6 +19,7 @@ from torch import Tensor
 from hgplvm import _validation as check
 from hgplvm import init as starts
 from hgplvm.estimators.checkpoint import Checkpoint, digest
+from hgplvm.estimators.display import ShownModel
 from hgplvm.estimators.fitted import FittedModel, row_digests
 from hgplvm.estimators.keeping import KeptModel
 from hgplvm.estimators.views import ViewedModel
@@ -52,12 +53,12 @@ SMALLEST_SPREAD = 1e-9
 FLAT_SCALES = tuple(FLAT_LENGTH_SCALE / factor for factor in (50.0, 12.0, 4.0, 1.5))
 
 
-class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
+class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
     # a subclass with another one is a model of its own
-    _kernel: Kernel = Exponential()
+    kernel: Kernel = Exponential()
     # whether latents could explain a row's own noise, so that rows must be held out to tell it
     _searches_noise = True
 
@@ -283,7 +284,7 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, BaseEstimator):
             data,
             q,
             manifold,
-            self._kernel,
+            self.kernel,
             kinds=START_KINDS.get(self.init, ()) if isinstance(self.init, str) else (),
             scales=starts.SCALES if manifold is lorentz else FLAT_SCALES,
             length_scale=length_scale if manifold is lorentz else FLAT_LENGTH_SCALE,

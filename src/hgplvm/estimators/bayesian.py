@@ -102,7 +102,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
         return BayesianObjective(
             data,
             self._manifold,
-            self._kernel,
+            self.kernel,
             n_components=self.n_components,
             quadrature=self.quadrature,
             n_samples=self.n_samples,

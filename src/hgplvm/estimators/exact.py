@@ -31,7 +31,7 @@ class _ExactGPLVM(BaseGPLVM):
         imputation: Imputation | None = None,
     ) -> ExactObjective:
         return ExactObjective(
-            data, self._manifold, self._kernel, noise_floor=noise_floor, imputation=imputation
+            data, self._manifold, self.kernel, noise_floor=noise_floor, imputation=imputation
         )
 
     def _keep_model(
@@ -43,13 +43,13 @@ class _ExactGPLVM(BaseGPLVM):
         return {"data": data.double()}
 
     def _predictors(self, kept: dict[str, Tensor]) -> tuple[Posterior, NeighborPosterior]:
-        scout = neighbor_posterior(self._manifold, self._kernel, kept, SCOUT_NEIGHBORS)
+        scout = neighbor_posterior(self._manifold, self.kernel, kept, SCOUT_NEIGHBORS)
         logs = {name: kept[name].log() for name in ("variance", "length_scale")}
         posterior = exact_posterior(
             kept["data"],
             Parameters(kept["latents"], logs, ()),
             self._manifold,
-            self._kernel,
+            self.kernel,
             noise=kept["noise"].item(),
             doubt=scout.doubt,
         )

@@ -117,7 +117,7 @@ class CollapsedGPLVM(BaseGPLVM):
         imputation: Imputation | None = None,
     ) -> CollapsedObjective:
         options = self._collapsed_options(data, noise_floor, generator, imputation)
-        return SparseObjective(data, self._manifold, self._kernel, **options)
+        return SparseObjective(data, self._manifold, self.kernel, **options)
 
     def _finish(
         self, objective: CollapsedObjective, start: Parameters, result: FitResult
@@ -139,7 +139,7 @@ class CollapsedGPLVM(BaseGPLVM):
             objective.statistics(parameters, data),
             parameters,
             self._manifold,
-            self._kernel,
+            self.kernel,
             noise=objective.noise_variance(parameters),
         )
         kept = {name: getattr(posterior, name) for name in POSTERIOR}
@@ -149,7 +149,7 @@ class CollapsedGPLVM(BaseGPLVM):
     def _predictors(self, kept: dict[str, Tensor]) -> tuple[Posterior, None]:
         posterior = Posterior(
             self._manifold,
-            self._kernel,
+            self.kernel,
             variance=kept["variance"].item(),
             length_scale=kept["length_scale"].item(),
             noise=kept["noise"].item(),

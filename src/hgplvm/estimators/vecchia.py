@@ -146,7 +146,7 @@ class _VecchiaGPLVM(BaseGPLVM):
                 objective, parameters, optimizer, self.max_iter, after=lambda: bar.update()
             )
         noise = objective.noise_variance(parameters)
-        posterior = exact_posterior(sample, parameters, self._manifold, self._kernel, noise=noise)
+        posterior = exact_posterior(sample, parameters, self._manifold, self.kernel, noise=noise)
         landmarks = Landmarks.of(posterior, parameters.latents)
         latents = inside(self._manifold, landmarks.among(data))
         latents[rows] = parameters.latents
@@ -193,7 +193,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         return VecchiaObjective(
             data,
             self._manifold,
-            self._kernel,
+            self.kernel,
             n_neighbors=min(self.n_neighbors, data.shape[0] - 1),
             n_inducing=n_inducing,
             neighbor_update=self.neighbor_update,
@@ -248,9 +248,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         return {name: tensor.double() for name, tensor in kept.items()}
 
     def _predictors(self, kept: dict[str, Tensor]) -> tuple[NeighborPosterior, None]:
-        return neighbor_posterior(
-            self._manifold, self._kernel, kept, int(kept["n_neighbors"])
-        ), None
+        return neighbor_posterior(self._manifold, self.kernel, kept, int(kept["n_neighbors"])), None
 
     def _residuals(
         self, predictor: NeighborPosterior, kept: dict[str, Tensor], rows: Tensor, data: Tensor

@@ -1,0 +1,61 @@
+"""
+Placing new cells
+=================
+
+A map is made once; cells that are measured later find their places on it.
+"""
+
+# %%
+# Simulated progenitors that become four cell types; every fourth cell is held back.
+
+import warnings
+
+import numpy as np
+import scanpy as sc
+
+import hgplvm as hg
+
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # cells are named by time steps, which repeat
+    cells = sc.datasets.krumsiek11()
+cells.obs_names_make_unique()
+cells.obs["step"] = np.arange(cells.n_obs) % 160
+held = np.arange(cells.n_obs) % 4 == 3
+reference, new = cells[~held].copy(), cells[held].copy()
+
+hg.tl.hgplvm(reference, root={"cell_type": "progenitor"})
+
+# %%
+# New cells are placed by the likelihood of what was measured of them. Columns are matched by name, so
+# that genes may be in another order, and those that are missing do not count.
+
+hg.tl.transform(new, reference)
+
+# %%
+# Where did they go? The dots are the map, the crosses new cells.
+
+ax = hg.pl.poincare(reference, color="cell_type", zoom="auto")
+ax.scatter(*new.obsm["X_hgplvm"].T, marker="x", s=14, color="black", linewidths=0.7)
+
+# %%
+# Held-back cells stand beside the steps of the simulation before and after them:
+
+from hgplvm.metrics import knn_accuracy
+
+both = np.concatenate([reference.obsm["X_hgplvm"], new.obsm["X_hgplvm"]])
+types = np.concatenate([reference.obs["cell_type"], new.obs["cell_type"]])
+knn_accuracy(both, types, metric="poincare")
+
+# %%
+# Half of the genes are enough for most cells; the model says how much less sure it is.
+
+some = new[:, ::2].copy()
+hg.tl.transform(some, reference)
+for name, placed in (("all genes", new), ("every second gene", some)):
+    moved = np.linalg.norm(placed.obsm["X_hgplvm"] - new.obsm["X_hgplvm"], axis=1)
+    spread = placed.obs["hgplvm_std"].median()
+    print(f"{name}: median std {spread:.4f}, median move {np.median(moved):.4f}")
+
+# %%
+# The same with arrays: ``model.transform(rows, return_std=True)``; and with files:
+# ``hgplvm transform cells-hgplvm.hgplvm new-cells.csv``.
