@@ -35,5 +35,6 @@ sphinx_gallery_conf = {
     "show_memory": False,
     "remove_config_comments": True,
     "image_srcset": ["2x"],
+    "ignore_repr_types": r"matplotlib|list",  # axes are seen
 }
 warnings.filterwarnings("ignore", category=PendingDeprecationWarning)  # of scanpy's plots

@@ -1,5 +1,9 @@
 """Shared helpers: the spaces, and data small enough for a test."""
 
+import os
+
+os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # scanpy's, which would set those of torch, too
+
 import matplotlib
 
 matplotlib.use("Agg")

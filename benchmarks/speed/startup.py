@@ -1,7 +1,7 @@
 """What `hgplvm fit` costs before the fit begins: imports, and reading a CSV file of 2,730 × 999.
 
-Each line is the best of several new processes, and a ratio against what anybody would do by hand in the
-same run: importing torch and scikit-learn, and reading the file with pandas.
+Each line is the best of several new processes, and a ratio against what anybody would do by hand in
+the same run: importing torch and scikit-learn, and reading the file with pandas.
 
     python benchmarks/speed/startup.py
 """

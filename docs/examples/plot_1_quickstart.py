@@ -6,8 +6,8 @@ A tree that is hidden in fifteen columns, found again and drawn on the Poincaré
 """
 
 # %%
-# The data: 300 noisy samples of the 15 nodes of a binary tree. Nothing says which row belongs to
-# which node, and the columns have no order.
+# The data: 300 noisy samples of the 15 nodes of a binary tree. Nothing says which row belongs
+# to which node, and the columns have no order.
 
 from hgplvm import HGPLVM, metrics, pl
 from hgplvm.datasets import make_binary_tree
@@ -16,22 +16,22 @@ tree = make_binary_tree(depth=4, random_state=0)
 tree.data.shape
 
 # %%
-# Nothing has to be set: start, curvature and noise are found from the data. A seed makes the fit
-# repeatable.
+# Nothing has to be set: start, curvature and noise are found from the data. A seed makes the
+# fit repeatable.
 
 model = HGPLVM(random_state=0).fit(tree.data)
 model
 
 # %%
-# The outer circle is infinitely far away; the thin ones are at distance 1, 2, 3, … from the centre.
-# Moving the root of the tree to the centre turns radius into depth. It changes the picture, not
-# what the model knows.
+# The outer circle is infinitely far away; the thin ones are at distance 1, 2, 3, … from the
+# centre. Moving the root of the tree to the centre turns radius into depth. It changes the
+# picture, not what the model knows.
 
 pl.poincare(model, tree.target, root=tree.target == 0, palette="viridis", title="depth in the tree")
 
 # %%
-# How well are the distances along the tree kept? The correlation for this embedding, and for two
-# principal components:
+# How well are the distances along the tree kept? The correlation for this embedding, and for
+# two principal components:
 
 from sklearn.decomposition import PCA
 
@@ -42,8 +42,8 @@ print(
 )
 
 # %%
-# It is a generative model, so there is a way back. What do the columns look like halfway between
-# two rows, and how sure is that?
+# It is a generative model, so there is a way back. What do the columns look like halfway
+# between two rows, and how sure is that?
 
 halfway = model.geodesic(0, 299, n_points=3)[1:2]
 mean, std = model.inverse_transform(halfway, return_std=True)

@@ -2,8 +2,8 @@
 Single cells
 ============
 
-From an AnnData object to a disk, in scanpy's habit. The data ship with scanpy: 700 blood cells, with
-765 genes that are normalised and scaled already.
+From an AnnData object to a disk, in scanpy's habit. The data ship with scanpy: 700 blood cells,
+with 765 genes that are normalised and scaled already.
 """
 
 # %%
@@ -20,8 +20,8 @@ with warnings.catch_warnings():
 adata
 
 # %%
-# One call embeds the cells. The Bayesian model is the default; ``model="vecchia"`` is the one for
-# many cells. Raw counts are refused with advice (or ``normalize=True`` prepares them).
+# One call embeds the cells. The Bayesian model is the default; ``model="vecchia"`` is the one
+# for many cells. Raw counts are refused with advice (or ``normalize=True`` prepares them).
 
 hg.tl.hgplvm(adata)
 adata.obsm["X_hgplvm"][:3]
@@ -37,14 +37,14 @@ hg.pl.poincare(adata, color="bulk_labels")
 hg.pl.poincare(adata, color=["louvain", "CST3", "NKG7"], legend="on data")
 
 # %%
-# Every position is a distribution. The regions hold a cell with 90% probability; each is an ellipse
-# in the tangent space at its cell, seen through the metric of the disk.
+# Every position is a distribution. The regions hold a cell with 90% probability; each is an
+# ellipse in the tangent space at its cell, seen through the metric of the disk.
 
 hg.pl.uncertainty(adata, color="bulk_labels")
 
 # %%
-# The model decodes any place of the disk, also where no cell is: the expected level of a gene, and
-# how far an observed one may be from it.
+# The model decodes any place of the disk, also where no cell is: the expected level of a gene,
+# and how far an observed one may be from it.
 
 hg.pl.decoder(adata, "CST3")
 
@@ -72,8 +72,8 @@ hg.pl.compare(adata, color="bulk_labels", bases=["hgplvm", "umap"])
 sc.pl.embedding(adata, basis="hgplvm", color="hgplvm_std")
 
 # %%
-# Everything is in the object and survives its file: positions, uncertainty, how the fit went, and the
-# model itself, which :func:`hgplvm.tl.model` returns.
+# Everything is in the object and survives its file: positions, uncertainty, how the fit went,
+# and the model itself, which :func:`hgplvm.tl.model` returns.
 
 adata.uns["hgplvm"]["length_scale"], adata.uns["hgplvm"]["stop_reason"]
 

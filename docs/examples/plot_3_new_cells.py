@@ -26,8 +26,8 @@ reference, new = cells[~held].copy(), cells[held].copy()
 hg.tl.hgplvm(reference, root={"cell_type": "progenitor"})
 
 # %%
-# New cells are placed by the likelihood of what was measured of them. Columns are matched by name, so
-# that genes may be in another order, and those that are missing do not count.
+# New cells are placed by the likelihood of what was measured of them. Columns are matched by
+# name, so that genes may be in another order, and those that are missing do not count.
 
 hg.tl.transform(new, reference)
 
@@ -57,5 +57,5 @@ for name, placed in (("all genes", new), ("every second gene", some)):
     print(f"{name}: median std {spread:.4f}, median move {np.median(moved):.4f}")
 
 # %%
-# The same with arrays: ``model.transform(rows, return_std=True)``; and with files:
-# ``hgplvm transform cells-hgplvm.hgplvm new-cells.csv``.
+# The same with arrays: ``model.transform(rows, return_std=True)``; and with files: ``hgplvm
+# transform cells-hgplvm.hgplvm new-cells.csv``.

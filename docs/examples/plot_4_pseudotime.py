@@ -2,8 +2,8 @@
 Pseudotime with uncertainty
 ===========================
 
-The distance from a root orders cells along their branches, and the posterior of each position says how
-sure that order is.
+The distance from a root orders cells along their branches, and the posterior of each position
+says how sure that order is.
 """
 
 # %%
@@ -26,8 +26,8 @@ time = np.arange(cells.n_obs) % 160  # the step of the simulation, which the mod
 hg.tl.hgplvm(cells)
 
 # %%
-# A root is a row, the name of one, a group such as ``{"cell_type": "progenitor"}``, a mask, or a point
-# of the disk. Here it is the first cell, where the simulation begins.
+# A root is a row, the name of one, a group such as ``{"cell_type": "progenitor"}``, a mask, or
+# a point of the disk. Here it is the first cell, where the simulation begins.
 
 hg.tl.pseudotime(cells, root=0)
 hg.pl.poincare(cells, color="hgplvm_pseudotime", root=0, zoom="auto")
@@ -55,9 +55,7 @@ for fate in np.unique(fates):
     print(f"{fate:<4} {rank:.3f}")
 
 # %%
-# Decoded along the geodesics from the root to two of the fates, with the genes that decide between
-# them:
+# Decoded along the geodesics from the root to two of the fates, with the genes that decide
+# between them:
 
-hg.pl.trajectory(
-    cells, 0, [{"cell_type": "Ery"}, {"cell_type": "Mo"}], features=["Gata1", "Pu.1"]
-)
+hg.pl.trajectory(cells, 0, [{"cell_type": "Ery"}, {"cell_type": "Mo"}], features=["Gata1", "Pu.1"])

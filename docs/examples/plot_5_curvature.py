@@ -2,8 +2,8 @@
 Choosing the curvature
 ======================
 
-How curved should the space be? The model compares starts at several scales by their evidence before it
-fits; the curve tells whether the data branch at all.
+How curved should the space be? The model compares starts at several scales by their evidence
+before it fits; the curve tells whether the data branch at all.
 """
 
 # %%
@@ -17,14 +17,15 @@ from hgplvm.datasets import make_binary_tree
 
 tree = make_binary_tree(depth=5, random_state=0)
 rng = np.random.default_rng(0)
-plane = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 15)) + 0.1 * rng.normal(size=(300, 15))
+plane = rng.normal(size=(300, 2)) @ rng.normal(size=(2, 15))
+plane += 0.1 * rng.normal(size=plane.shape)
 
 branched = HGPLVM(random_state=0).fit(tree.data)
 flat = HGPLVM(random_state=0).fit(plane)
 
 # %%
-# The scale is the median distance between points, in curvature radii. For the tree the curve rises to
-# the right: there is no room for it in a flat space. For the plane it falls.
+# The scale is the median distance between points, in curvature radii. For the tree the curve
+# rises to the right: there is no room for it in a flat space. For the plane it falls.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 pl.length_scales(branched, ax=axes[0], title="a tree")
@@ -38,9 +39,9 @@ pl.poincare(branched, tree.target, ax=axes[0], palette="viridis", legend=False, 
 pl.poincare(flat, ax=axes[1], title="a plane")
 
 # %%
-# The length scale κ can be fixed, too. It is in units of the curvature radius: what counts is how far
-# the data reach in units of κ, and how far in curvature radii. Scores of rows that were held out
-# compare settings on any data, with scikit-learn's own tools:
+# The length scale κ can be fixed, too. It is in units of the curvature radius: what counts is
+# how far the data reach in units of κ, and how far in curvature radii. Scores of rows that were
+# held out compare settings on any data, with scikit-learn's own tools:
 
 from sklearn.model_selection import GridSearchCV
 

@@ -6,8 +6,8 @@ Every model runs on a GPU where torch sees one. This page was built on whatever 
 """
 
 # %%
-# ``device="auto"``, the default, takes a GPU if there is one. ``"cpu"``, ``"cuda"``, ``"cuda:1"``
-# say which; the command line has ``--device``.
+# ``device="auto"``, the default, takes a GPU if there is one. ``"cpu"``, ``"cuda"``,
+# ``"cuda:1"`` say which; the command line has ``--device``.
 
 import time
 
@@ -20,8 +20,8 @@ devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
 devices
 
 # %%
-# The nearest-neighbour model is the one for many rows: its cost is linear in them, and its algebra is
-# batched, which a GPU likes.
+# The nearest-neighbour model is the one for many rows: its cost is linear in them, and its
+# algebra is batched, which a GPU likes.
 
 tree = make_branching(2000, n_features=30, random_state=0)
 for device in devices:
@@ -33,11 +33,11 @@ for device in devices:
 # %%
 # What is good to know:
 #
-# - Results come back as NumPy arrays, and a saved model carries no device: fit on a GPU, place new rows
-#   on a laptop.
-# - ``dtype="float32"`` halves the memory. float64 is the default since the geometry needs its digits
-#   far from the centre; on data-centre GPUs it costs little.
+# - Results come back as NumPy arrays, and a saved model carries no device: fit on a GPU, place new
+#   rows on a laptop.
+# - ``dtype="float32"`` halves the memory. float64 is the default since the geometry needs its
+#   digits far from the centre; on data-centre GPUs it costs little.
 # - ``chunk_size`` bounds the memory of a step; "auto" asks the device.
 # - The search for a start is done on the same device.
-# - The same seed gives the same start everywhere, but sums are taken in another order on a GPU, so that
-#   two devices differ in the last digits, and after many steps a little more.
+# - The same seed gives the same start everywhere, but sums are taken in another order on a GPU, so
+#   that two devices differ in the last digits, and after many steps a little more.

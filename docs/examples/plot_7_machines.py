@@ -2,8 +2,8 @@
 Running on several machines
 ===========================
 
-One fit runs on one machine. What takes the time with many rows is to place them, and that can be spread
-over as many machines as there are: each row is placed by itself.
+One fit runs on one machine. What takes the time with many rows is to place them, and that can
+be spread over as many machines as there are: each row is placed by itself.
 """
 
 # %%
@@ -25,9 +25,9 @@ model = hgplvm.VecchiaHGPLVM(random_state=0).fit(rows[sample])
 model.save(folder / "map.hgplvm")
 
 # %%
-# Each machine loads the file and places its share. On a cluster that is one line of a job array,
-# ``hgplvm transform map.hgplvm part-$N.csv --out placed-$N.csv``; here two processes stand for two
-# machines.
+# Each machine loads the file and places its share. On a cluster that is one line of a job
+# array, ``hgplvm transform map.hgplvm part-$N.csv --out placed-$N.csv``; here two processes
+# stand for two machines.
 
 
 def place(path, part):
@@ -45,6 +45,7 @@ together = np.concatenate(placed)
 float(np.abs(together - model.transform(rows)).max())
 
 # %%
-# Independent fits (seeds, settings, cross-validation) are spread the same way: ``GridSearchCV`` and
-# joblib's backends do it, and ``hgplvm reproduce --jobs`` runs the paper's fits in parallel. A fit that a
-# queue may break off goes on where it was with ``checkpoint="fit.checkpoint"``, or ``--resume``.
+# Independent fits (seeds, settings, cross-validation) are spread the same way: ``GridSearchCV``
+# and joblib's backends do it, and ``hgplvm reproduce --jobs`` runs the paper's fits in
+# parallel. A fit that a queue may break off goes on where it was with
+# ``checkpoint="fit.checkpoint"``, or ``--resume``.

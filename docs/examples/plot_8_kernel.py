@@ -2,15 +2,16 @@
 Extending with a new kernel
 ===========================
 
-A kernel is a profile g of the distance and its derivative; everything else (gradients, starts, placing,
-decoding) follows. A new one is ten lines.
+A kernel is a profile g of the distance and its derivative; everything else (gradients, starts,
+placing, decoding) follows. A new one is ten lines.
 """
 
 # %%
-# The models' kernel is ``k(x, z) = σ exp(-d/κ)``. It forgets exponentially; we would like one with a
-# longer memory. The average of ``exp(-rt)`` over ``t ~ Exp(1)`` is ``1/(1 + r)``: a mixture of
-# exponential kernels of all scales, so it is positive definite wherever they are, on hyperbolic space
-# too. (Not every function of a distance is: the Gaussian of a geodesic distance is not.)
+# The models' kernel is ``k(x, z) = σ exp(-d/κ)``. It forgets exponentially; we would like one
+# with a longer memory. The average of ``exp(-rt)`` over ``t ~ Exp(1)`` is ``1/(1 + r)``: a
+# mixture of exponential kernels of all scales, so it is positive definite wherever they are, on
+# hyperbolic space too. (Not every function of a distance is: the Gaussian of a geodesic
+# distance is not.)
 
 import torch
 
@@ -25,7 +26,7 @@ class Rational:
         """``g(r)``."""
         return 1.0 / (1.0 + r)
 
-    def slope(self, r, g):
+    def slope(self, r, g):  # noqa: ARG002
         """``g'(r) = -g²``."""
         return -g * g
 

@@ -5,17 +5,19 @@ AnnData itself is never imported here: an object is one where somebody has impor
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from scipy.sparse import issparse
 
 from hgplvm._optional import require
@@ -25,6 +27,7 @@ __all__ = [
     "Matrix",
     "in_memory",
     "is_anndata",
+    "layer_of",
     "looks_like_counts",
     "normalized",
     "read_matrix",
@@ -126,11 +129,10 @@ def read_matrix(
                 "a layer nor with normalize=True."
             )
         return _representation(owner, adata, use_rep)
-    values = in_memory(_layer(owner, adata, layer))
+    values = in_memory(layer_of(owner, adata, layer))
     source: dict[str, Any] = {} if layer is None else {"layer": layer}
     columns = np.asarray(adata.var_names, dtype=object)
-    counts = looks_like_counts(values)
-    if normalize is None and counts:
+    if normalize is None and looks_like_counts(values):
         where = "adata.X" if layer is None else f"the layer {layer!r}"
         raise ValueError(
             f"{owner} found raw counts in {where}: run sc.pp.normalize_total(adata) and "
@@ -139,12 +141,13 @@ def read_matrix(
         )
     kept = _mask(owner, adata, mask_var)
     if normalize:
-        if not counts:
+        if not _whole_numbers(values):
             raise ValueError(
                 f"{owner} was asked to normalize counts, and the data are not counts: some are "
                 "negative or not whole numbers. Leave normalize out."
             )
-        values, variable = normalized(owner, values, choose=kept is None)
+        choose = kept is None and isinstance(mask_var, str)
+        values, variable = normalized(owner, values, choose=choose)
         kept = variable if kept is None else kept
         source["normalize"] = True
     if kept is not None:
@@ -163,7 +166,7 @@ def read_matrix(
 def _representation(owner: str, adata: Any, use_rep: str) -> Matrix:
     if use_rep == "X":
         return read_matrix(owner, adata, mask_var=None, normalize=False)
-    if use_rep not in adata.obsm:
+    if not (isinstance(use_rep, str) and use_rep in adata.obsm):
         hint = " Run sc.pp.pca(adata) first." if use_rep == "X_pca" else ""
         raise ValueError(
             f"The 'use_rep' parameter of {owner} must be a key of adata.obsm, of which there are "
@@ -177,8 +180,9 @@ def _representation(owner: str, adata: Any, use_rep: str) -> Matrix:
     return Matrix(values, columns, {"use_rep": use_rep})
 
 
-def _layer(owner: str, adata: Any, layer: str | None) -> Any:
-    if layer is not None and layer not in adata.layers:
+def layer_of(owner: str, adata: Any, layer: str | None) -> Any:
+    """Return ``X``, or a layer."""
+    if layer is not None and not (isinstance(layer, str) and layer in adata.layers):
         raise ValueError(
             f"The 'layer' parameter of {owner} must be a key of adata.layers, of which there are "
             f"{_listed(adata.layers.keys())}. Got {layer!r} instead."
@@ -216,13 +220,18 @@ def _mask(owner: str, adata: Any, mask_var: Any) -> Array | None:
 
 def looks_like_counts(values: Any) -> bool:
     """Whether all entries are whole numbers from 0, and some above 1."""
+    return _whole_numbers(values) and bool(values.max() > 1)
+
+
+def _whole_numbers(values: Any) -> bool:
+    """Whether all entries are whole numbers from 0."""
     entries = values.data if issparse(values) else np.asarray(values)
     if entries.size == 0 or entries.dtype.kind not in "uif":
         return False
-    for some in (entries[:1000], entries):  # most data show at once that they are none
-        if not (np.isfinite(some).all() and (some >= 0).all() and (some == np.rint(some)).all()):
-            return False
-    return bool(entries.max() > 1)
+    return all(  # most data show at once that they are none
+        np.isfinite(some).all() and (some >= 0).all() and (some == np.rint(some)).all()
+        for some in (entries[:1000], entries)
+    )
 
 
 def normalized(owner: str, counts: Any, *, choose: bool) -> tuple[Any, Array | None]:
@@ -230,7 +239,7 @@ def normalized(owner: str, counts: Any, *, choose: bool) -> tuple[Any, Array | N
     scanpy = require(f"{owner} with normalize=True", "scanpy", "anndata")
     anndata = require(f"{owner} with normalize=True", "anndata", "anndata")
     cells = anndata.AnnData(counts.astype(np.float32))
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), _same_threads():
         warnings.simplefilter("ignore", UserWarning)  # cells without counts stay zero
         scanpy.pp.normalize_total(cells, target_sum=TARGET_SUM)
         scanpy.pp.log1p(cells)
@@ -241,6 +250,16 @@ def normalized(owner: str, counts: Any, *, choose: bool) -> tuple[Any, Array | N
     return cells.X, cells.var["highly_variable"].to_numpy()
 
 
+@contextlib.contextmanager
+def _same_threads() -> Iterator[None]:
+    """Give torch its threads back: numba, within scanpy, sets their number for the process."""
+    threads = torch.get_num_threads()
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
 # --- results --------------------------------------------------------------------------------
 
 
@@ -248,7 +267,7 @@ def write(adata: Any, **columns: dict[str, Any]) -> None:
     """Set entries of obs, obsm and uns, all of them known before the first is set."""
     with warnings.catch_warnings():
         # a view becomes an object of its own, as everywhere in scanpy
-        warnings.filterwarnings("ignore", message="(?s).*(view of|is_view|copying).*")
+        warnings.simplefilter("ignore", sys.modules["anndata"].ImplicitModificationWarning)
         for where, entries in columns.items():
             for key, value in entries.items():
                 getattr(adata, where)[key] = value
@@ -282,10 +301,10 @@ def stored_model(owner: str, adata: Any, keys: Keys) -> Any:
         )
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model"
-        np.asarray(found["fitted"], dtype=np.uint8).tofile(path)
         try:
+            np.asarray(found["fitted"], dtype=np.uint8).tofile(path)
             return load(path)
-        except ValueError as error:
+        except (TypeError, ValueError) as error:
             raise ValueError(
                 f"The model in adata.uns[{keys.uns!r}] cannot be read: "
                 f"{str(error).replace(os.fspath(path), 'uns')}"
@@ -303,7 +322,7 @@ def model_bytes(model: Any) -> Array:
 # --- roots ----------------------------------------------------------------------------------
 
 
-def root_rows(owner: str, name: str, adata: Any, value: object) -> object:
+def root_rows(owner: str, name: str, adata: Any, value: Any) -> Any:
     """Turn names into rows: a cell's name into its index, a category into a mask.
 
     What is neither is returned as it is.
@@ -324,8 +343,9 @@ def root_rows(owner: str, name: str, adata: Any, value: object) -> object:
                 f"{value!r}. A group of rows is {{'column of obs': 'its value'}}."
             )
         return int(at[0])
-    if hasattr(value, "to_numpy"):  # a column of a DataFrame
-        return value.to_numpy()
+    if hasattr(value, "reindex"):  # a column of a DataFrame, perhaps in another order
+        known = value.index.is_unique and set(value.index) == set(adata.obs_names)
+        return (value.reindex(adata.obs_names) if known else value).to_numpy()
     return value
 
 
@@ -356,12 +376,16 @@ def checked_keys(owner: str, name: str, value: object) -> Keys:
     return Keys(value)
 
 
-def check_anndata(owner: str, thing: object) -> None:
-    """Reject a thing that is no AnnData object with rows."""
+def check_anndata(owner: str, thing: Any, *, least: int = 1) -> None:
+    """Reject a thing that is no AnnData object with some rows."""
     if not is_anndata(thing):
         raise TypeError(
             f"The 'adata' of {owner} must be an AnnData object. Got {type(thing).__name__} "
             "instead; arrays and DataFrames go to the estimators, such as hgplvm.HGPLVM."
+        )
+    if thing.n_obs < least:
+        raise ValueError(
+            f"The 'adata' of {owner} must have {least} rows or more. Got {thing.n_obs} instead."
         )
 
 

@@ -43,7 +43,10 @@ def find_place(
     n, q = len(points), manifold.to_tangent(points[:1]).shape[1]
     if isinstance(value, Integral) and not isinstance(value, bool) and -n <= int(value) < n:
         return points[int(value)]
-    array = check.as_array(value)
+    try:
+        array = check.as_array(value)
+    except (TypeError, ValueError):  # ragged lists
+        array = np.empty(0, dtype=object)
     if array.dtype.kind == "b":
         if array.shape != (n,) or not array.any():
             raise ValueError(

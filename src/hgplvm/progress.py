@@ -15,7 +15,7 @@ def progress(total: int, *, what: str, verbose: int, initial: int = 0, unit: str
 
     A bar in a notebook writes to no terminal either, but it is seen.
     """
-    seen = issubclass(auto.tqdm, notebook.tqdm) or sys.stderr.isatty()
+    seen = issubclass(auto.tqdm, notebook.tqdm) or _is_terminal(sys.stderr)
     return auto.tqdm(
         total=total,
         initial=initial,
@@ -24,3 +24,9 @@ def progress(total: int, *, what: str, verbose: int, initial: int = 0, unit: str
         leave=False,
         disable=not (verbose and seen),
     )
+
+
+def _is_terminal(stream: Any) -> bool:
+    """Whether a stream is a terminal; programs without a console have none."""
+    isatty = getattr(stream, "isatty", None)
+    return isatty is not None and bool(isatty())

@@ -19,6 +19,7 @@ Where things are, for the default ``key_added="hgplvm"``:
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from hgplvm import _validation as check
 from hgplvm._anndata import Keys
 from hgplvm.estimators import choose_model
 from hgplvm.estimators.base import BaseGPLVM
+from hgplvm.estimators.choice import MODELS
 from hgplvm.geometry import lorentz, poincare_to_lorentz, wrapped_normal
 from hgplvm.places import find_place
 
@@ -114,7 +116,7 @@ def hgplvm(
             ``features`` and ``fitted`` (the model file).
     """
     owner = "tl.hgplvm"
-    ad.check_anndata(owner, adata)
+    ad.check_anndata(owner, adata, least=2)
     keys = ad.checked_keys(owner, "key_added", key_added)
     check.check_flag(owner, "keep_model", keep_model)
     check.check_flag(owner, "copy", copy)
@@ -123,6 +125,9 @@ def hgplvm(
     own = {"n_components": n_components, "random_state": random_state}
     estimator = estimator_of(model, adata.n_obs, {**own, **parameters})
     place = None if root is None else ad.root_rows(owner, "root", adata, root)
+    if place is not None:  # what is wrong with it is to be said before a long fit
+        check.check_number(owner, "n_components", estimator.n_components, low=1, integer=True)
+        _find_root(owner, place, lorentz.origin(estimator.n_components).expand(adata.n_obs, -1))
     matrix = ad.read_matrix(
         owner, adata, use_rep=use_rep, layer=layer, mask_var=mask_var, normalize=normalize
     )
@@ -212,12 +217,12 @@ def transform(
         normalize=bool(params.get("normalize", False)),
     )
     features = np.asarray(found["features"], dtype=object)
-    rows = _matched(owner, matrix, features, by_place=use_rep is not None)
+    rows = _matched(owner, matrix, features)
     embedding, covariance = fitted.transform(rows, return_cov=True)
-    kept = {name: value for name, value in found.items() if name != "history"}
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
-    write_positions(adata, embedding, covariance, keys=keys, uns={keys.uns: kept})
+    uns = {keys.uns: _copied(found)}
+    write_positions(adata, np.asarray(embedding), covariance, keys=keys, uns=uns)
     return adata if copy else None
 
 
@@ -258,16 +263,9 @@ def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool 
                 "tl.pseudotime needs a root: a row, a group such as {'cell_type': 'HSC'}, a mask, "
                 "or a point; or set adata.uns['iroot']."
             )
-        root = int(adata.uns["iroot"])
+        root = np.asarray(adata.uns["iroot"]).reshape(-1)[0]
     points = torch.from_numpy(np.array(adata.obsm[keys.lorentz], dtype=np.float64))
-    place = find_place(
-        owner,
-        "root",
-        ad.root_rows(owner, "root", adata, root),
-        points,
-        manifold=lorentz,
-        at=lambda point: _ball_point(owner, point),
-    )
+    place = _find_root(owner, ad.root_rows(owner, "root", adata, root), points)
     time = lorentz.distance(place, points).numpy()
     obs = {keys.pseudotime: time}
     if keys.covariance in adata.obsm:
@@ -298,6 +296,7 @@ def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> Base
                 "The 'model' parameter of tl.hgplvm must be the name of a model, such as "
                 f"'bayesian' or 'auto', or an estimator. Got {model!r:.60} instead."
             )
+        check.check_option("tl.hgplvm", "model", model, ("auto", *MODELS))
         estimator = choose_model(model, n_rows)()
         if isinstance(most := getattr(estimator, "n_inducing", None), int):
             parameters = {"n_inducing": min(most, n_rows), **parameters}
@@ -389,30 +388,33 @@ def write_positions(
         obs={keys.std: np.sqrt(variances.mean(axis=1))},
         uns=uns or {},
     )
+    for name in (keys.pseudotime, keys.pseudotime_std):  # of positions that are no more
+        if name in adata.obs:
+            del adata.obs[name]
 
 
-def _matched(owner: str, matrix: ad.Matrix, features: Array, *, by_place: bool) -> Any:
+def _matched(owner: str, matrix: ad.Matrix, features: Array) -> Any:
     """Return new rows with the columns of the fit, in its order; NaN where there are none."""
-    if by_place:
+    columns, wanted = matrix.columns.astype(str), features.astype(str)
+    if "use_rep" in matrix.source and not set(wanted) <= set(columns):
         if matrix.values.shape[1] != len(features):
             raise ValueError(
                 f"{owner} needs the {len(features)} columns of the representation that was fitted. "
                 f"Got {matrix.values.shape[1]} instead: project the new rows onto the same axes."
             )
         return matrix.values
-    names, counts = np.unique(matrix.columns.astype(str), return_counts=True)
-    wanted = features.astype(str)
+    names, counts = np.unique(columns, return_counts=True)
     if len(twice := np.intersect1d(names[counts > 1], wanted)):
         raise ValueError(
-            f"{owner} matches columns by name, and {twice[0]!r} stands twice among the new ones: "
-            "run adata.var_names_make_unique() first."
+            f"{owner} matches columns by name, and {str(twice[0])!r} stands twice among the new "
+            "ones: run adata.var_names_make_unique() first."
         )
-    place = {name: i for i, name in enumerate(matrix.columns.astype(str))}
+    place = {name: i for i, name in enumerate(columns)}
     at = np.array([place.get(name, -1) for name in wanted])
     if (at < 0).all():
         raise ValueError(
-            f"{owner} finds none of the {len(wanted)} columns of the fit ({wanted[0]!r}, …) among "
-            "the new rows: check that both have the same kind of names in var_names."
+            f"{owner} finds none of the {len(wanted)} columns of the fit ({str(wanted[0])!r}, …) "
+            "among the new rows: check that both have the same kind of names in var_names."
         )
     if missing := int((at < 0).sum()):
         logger.warning("%d of %d columns are missing in the new rows", missing, len(wanted))
@@ -423,6 +425,14 @@ def _matched(owner: str, matrix: ad.Matrix, features: Array, *, by_place: bool) 
     return np.where(at >= 0, dense, np.nan)
 
 
-def _ball_point(owner: str, point: Array) -> torch.Tensor:
-    checked = check.check_coordinates(owner, "root", point[None], len(point), inside_ball=True)
-    return poincare_to_lorentz(torch.from_numpy(checked))[0]
+def _find_root(owner: str, root: object, points: torch.Tensor) -> torch.Tensor:
+    def at(point: Array) -> torch.Tensor:
+        checked = check.check_coordinates(owner, "root", point[None], len(point), inside_ball=True)
+        return poincare_to_lorentz(torch.from_numpy(checked))[0]
+
+    return find_place(owner, "root", root, points, manifold=lorentz, at=at)
+
+
+def _copied(tree: Any) -> Any:
+    """Return a copy of nested dicts; arrays are nowhere changed in place."""
+    return {k: _copied(v) for k, v in tree.items()} if isinstance(tree, Mapping) else tree

@@ -1,28 +1,18 @@
-"""The installed command, in a process of its own."""
+"""``hgplvm demo``, ``hgplvm benchmark`` and ``hgplvm reproduce``: data of our own."""
 
 import csv
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
-COMMAND = [str(Path(sys.executable).with_name("hgplvm"))]
-
-
-def run(*arguments, cwd, command=COMMAND):
-    return subprocess.run(
-        [*command, *arguments], cwd=cwd, capture_output=True, text=True, check=False, timeout=120
-    )
+from tests.cli.command import finish, refuse, run, start, succeed
 
 
 def test_demo_prints_the_table_and_writes_its_files(tmp_path):
-    done = run("demo", "--depth", "4", "--seed", "0", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == ""
+    done = succeed("demo", "--depth", "4", "--seed", "0", cwd=tmp_path)
     rows = {line[:20].strip(): line[20:].split() for line in done.stdout.splitlines()}
     ours = float(rows["hgplvm (this run)"][0])
     assert rows["hGP-LVM, the paper"][0] == "0.816"
@@ -37,51 +27,35 @@ def test_demo_prints_the_table_and_writes_its_files(tmp_path):
     assert (folder / "poincare.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_module_is_the_command_too(tmp_path):
-    done = run("--version", cwd=tmp_path, command=[sys.executable, "-m", "hgplvm"])
-    assert done.stdout.startswith("hgplvm ")
-    assert done.stdout == run("--version", cwd=tmp_path).stdout
-
-
-def test_help_has_an_example(tmp_path):
-    done = run("demo", "--help", cwd=tmp_path)
-    assert done.returncode == 0
-    assert "Example: hgplvm demo" in done.stdout
-
-
-def test_an_output_that_is_a_file(tmp_path):
-    (tmp_path / "taken").write_text("mine")
-    done = run("demo", "--out", "taken", cwd=tmp_path)
-    assert done.returncode == 2
-    assert done.stderr == (
-        "hgplvm: --out taken is a file; name a folder that exists or that can be made.\n"
-    )
-    assert (tmp_path / "taken").read_text() == "mine"
-
-
-@pytest.mark.skipif(os.name != "posix", reason="uses a path that exists on POSIX systems")
-def test_an_output_that_cannot_be_made(tmp_path):
-    done = run("demo", "--depth", "2", "--out", "/dev/null/demo", cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert "name another folder with --out" in done.stderr
-
-
 @pytest.mark.parametrize(
-    "arguments",
+    ("out", "says"),
     [
-        ("demo", "--depth", "0"),
-        ("demo", "--seed", "x"),
-        ("demo", "--seed", "5000000000"),
-        ("demo", "--out", "a" * 300),
-        ("fit",),
+        ("taken", ["--out taken is a file; name a folder that exists or that can be made."]),
+        ("taken/below", ["cannot write to taken/below", "name another folder with --out"]),
+        ("a" * 300, ["cannot write to aaa", "name another folder with --out"]),
     ],
 )
-def test_bad_usage(tmp_path, arguments):
-    done = run(*arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert "Traceback" not in done.stderr
+def test_an_output_that_cannot_be_made(tmp_path, out, says):
+    (tmp_path / "taken").write_text("mine")
+    refuse("demo", "--depth", "2", "--out", out, cwd=tmp_path, says=says)
+
+
+def test_benchmark_prints_a_line_for_each_method(tmp_path):
+    words = ["--rows", "50", "--columns", "4", "--method", "PCA", "--method", "pca"]
+    done = succeed("benchmark", *words, cwd=tmp_path)
+    lines = done.stdout.splitlines()
+    assert lines[0] == "50 rows, 4 columns, 1 methods"
+    assert lines[1].split() == ["seconds", "ratio", "tree", "distances"]
+    name, seconds, ratio, quality = lines[2].split()
+    assert (name, ratio) == ("PCA", "1")
+    assert float(seconds) >= 0
+    assert -1 <= float(quality) <= 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_method_that_is_not_known_is_refused(tmp_path):
+    says = ["there is no method 'TSNE2'", "exact, sparse", "PCA"]
+    refuse("benchmark", "--method", "TSNE2", cwd=tmp_path, says=says)
 
 
 def test_reproduce_writes_the_parts_that_are_asked_for(tmp_path):
@@ -105,11 +79,7 @@ def test_reproduce_writes_the_parts_that_are_asked_for(tmp_path):
 )
 def test_reproduce_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
     (tmp_path / "taken").write_text("mine")
-    done = run("reproduce", "table1", *arguments, cwd=tmp_path)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+    refuse("reproduce", "table1", *arguments, cwd=tmp_path, says=[message])
 
 
 @pytest.mark.parametrize(
@@ -120,21 +90,20 @@ def test_reproduce_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
     ],
 )
 def test_an_interrupted_reproduction_leaves_nothing_behind(tmp_path, sent, code, said):
-    command = [*COMMAND, "reproduce", "table2", "--quick", "--jobs", "2", "--out", "paper"]
-    with subprocess.Popen(
-        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        while not (tmp_path / "paper" / "runs").exists():
-            time.sleep(0.1)
-        time.sleep(2.0)
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        workers = children.read_text().split() if children.exists() else []
-        process.send_signal(sent)
-        _, errors = process.communicate(timeout=60)
-    assert process.returncode == code
-    assert said in errors
+    words = ["reproduce", "table2", "--quick", "--jobs", "2", "--out", "paper"]
+    process = start(*words, cwd=tmp_path)
+    while not (tmp_path / "paper" / "runs").exists():
+        assert process.poll() is None
+        time.sleep(0.1)
+    time.sleep(2.0)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    workers = children.read_text().split() if children.exists() else []
+    process.send_signal(sent)
+    done = finish(process)
+    assert done.returncode == code
+    assert said in done.stderr
     assert not any(_is_alive(int(worker)) for worker in workers)
-    assert "Traceback" not in errors
+    assert "Traceback" not in done.stderr
     assert not (tmp_path / "paper" / "report.html").exists()
 
 

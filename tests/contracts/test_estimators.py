@@ -29,3 +29,49 @@ VECCHIA = [
 @parametrize_with_checks([*EXACT, *COLLAPSED, *VECCHIA])
 def test_scikit_learn_estimator_checks(estimator, check):
     check(estimator)
+
+
+class Rational:
+    """``g(r) = 1/(1 + r)``: a mixture of exponential kernels of all scales."""
+
+    def profile(self, r):
+        return 1.0 / (1.0 + r)
+
+    def slope(self, r, g):
+        return -g * g
+
+
+@pytest.mark.parametrize(
+    "base", [HGPLVM, GPLVM, SparseHGPLVM, BayesianHGPLVM, VecchiaHGPLVM], ids=lambda m: m.__name__
+)
+def test_a_subclass_with_another_kernel_is_a_model(base):
+    """It fits, places and decodes with it; a model of the base class does otherwise."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((40, 2)) @ rng.standard_normal((2, 5))
+    own = type("Own", (base,), {"kernel": Rational(), "__doc__": base.__doc__})
+    options = {"max_iter": 15, "random_state": 0}
+    options |= {"n_inducing": 10} if "n_inducing" in base().get_params() else {}
+    model, other = own(**options).fit(data), base(**options).fit(data)
+    assert model.log_likelihood_ != other.log_likelihood_
+    assert np.isfinite(model.transform(data[:5] + 0.01)).all()
+    mean, std = model.inverse_transform(model.embedding_, return_std=True)
+    assert np.square(mean - data).mean() < 0.5 * data.var()
+    assert (std > 0).all()
+
+
+def test_predictions_use_the_models_own_kernel():
+    """Against the formulas of a Gaussian process, written out."""
+    rng = np.random.default_rng(0)
+    data = rng.standard_normal((25, 3))
+    own = type("Own", (HGPLVM,), {"kernel": Rational(), "__doc__": HGPLVM.__doc__})
+    model = own(max_iter=10, random_state=0).fit(data)
+    new = 0.3 * rng.standard_normal((4, 2)).clip(-1, 1)
+    ball = np.concatenate([model.embedding_, new])
+    k = model.variance_ / (1.0 + model.distances(ball) / model.length_scale_)
+    noisy = k[:25, :25] + model.noise_variance_ * np.eye(25)
+    mean = data.mean(0) + k[25:, :25] @ np.linalg.solve(noisy, data - data.mean(0))
+    assert np.allclose(model.inverse_transform(new), mean, atol=1e-6)
+    centred = data - data.mean(0)
+    quadratic = (centred * np.linalg.solve(noisy, centred)).sum()
+    value = -0.5 * quadratic - 1.5 * np.linalg.slogdet(noisy)[1] - 37.5 * np.log(2 * np.pi)
+    assert np.isclose(model.log_likelihood_, value, rtol=1e-6)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hgplvm.geometry import Manifold
+from hgplvm.geometry import Manifold, lorentz
 
 
 @pytest.fixture(params=[1, 2, 3, 5], ids="Q={}".format)
@@ -110,3 +110,28 @@ def test_a_weighted_mean_lies_between_the_points(manifold, q, normal):
     root = manifold.from_tangent(normal(q))
     moved = manifold.weighted_mean(manifold.recenter(x, root), weights)
     assert manifold.distance(moved, manifold.recenter(mean, root)).max() < 1e-6
+
+
+def test_geodesics_are_walked_at_equal_speed(manifold, normal):
+    """Against ``Exp_x(t Log_x(y))``, where that has its digits."""
+    x, y = (manifold.from_tangent(normal(8, 3)) for _ in range(2))
+    share = torch.linspace(0.0, 1.0, 11, dtype=torch.float64)[:, None, None]
+    path = manifold.geodesic(x, y, share)
+    assert torch.allclose(path, manifold.exp_map(x, share * manifold.log_map(x, y)), atol=1e-9)
+    assert torch.allclose(path[0], x)
+    assert torch.allclose(path[-1], y)
+    steps = manifold.distance(path[1:], path[:-1])
+    assert torch.allclose(steps, manifold.distance(x, y).expand(10, -1) / 10)
+
+
+def test_geodesics_keep_their_digits_far_out():
+    ends = lorentz.from_tangent(torch.tensor([[13.0, 0.0], [0.0, -13.0]], dtype=torch.float64))
+    share = torch.linspace(0.0, 1.0, 101, dtype=torch.float64)[:, None]
+    path = lorentz.geodesic(ends[0], ends[1], share)
+    steps = lorentz.distance(path[1:], path[:-1])
+    assert torch.allclose(steps, lorentz.distance(*ends) / 100, rtol=1e-6)
+
+
+def test_a_geodesic_without_length_stays(manifold, normal):
+    x = manifold.from_tangent(normal(3, 2))
+    assert torch.allclose(manifold.geodesic(x, x, torch.tensor(0.3)), x)

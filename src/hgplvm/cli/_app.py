@@ -16,6 +16,17 @@ __all__ = ["app", "fail", "guarded", "main", "sentence"]
 # the base of all errors in a command's words; typer has it from click, and shows its heirs alone
 CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
+# what data, files and machines can bring about; torch says RuntimeError of a full or lost device
+EXPECTED = (
+    ArithmeticError,
+    ImportError,
+    MemoryError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
 app = typer.Typer(
     name="hgplvm",
     help="Continuous hierarchies in high-dimensional data, on the Poincaré disk.",
@@ -76,9 +87,11 @@ def guarded() -> Iterator[None]:
         try:
             yield
         except KeyboardInterrupt:
-            typer.echo("hgplvm: interrupted; nothing was written.", err=True)
+            typer.echo("hgplvm: interrupted before the end.", err=True)
             raise typer.Exit(130) from None
-        except (ArithmeticError, ImportError, MemoryError, OSError, TypeError, ValueError) as error:
+        except (typer.Exit, typer.Abort):  # RuntimeErrors by birth
+            raise
+        except EXPECTED as error:
             fail(sentence(error))
 
 
@@ -107,5 +120,5 @@ def _explain(error: Any) -> int:
 
 def sentence_of(error: Any) -> str:
     """Return what an error in the command's words says, as one line."""
-    text = " ".join(str(error.format_message()).split())
+    text = " ".join(str(error.format_message()).split()).replace(": Value error, ", ": ")
     return text if text.endswith((".", "?")) else f"{text}."

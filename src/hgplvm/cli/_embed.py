@@ -17,6 +17,7 @@ from hgplvm.cli._rows import (
     Embedded,
     Rows,
     as_anndata,
+    check_color,
     check_output,
     matched,
     read_embedding,
@@ -145,14 +146,19 @@ def fit(
     with guarded():
         default = data.name.split(".")[0] + "-hgplvm"
         place = out or Path(default + (".h5ad" if suffix(data) == ".h5ad" else ".csv"))
+        if plot is not None and n_components != 2:
+            raise ValueError("--plot draws a disk; leave it out, or take --n-components 2.")
+        _check_distinct([data, place])
+        check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
         base = place.with_suffix("") if place.suffix == ".gz" else place
         model_place = save_model or base.with_suffix(MODEL_SUFFIX)
         picture = plot or (base.with_suffix(".png") if n_components == 2 else None)
-        check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
+        _check_distinct([data, place, model_place, picture, resume])
         check_output(model_place, "--save-model", force=force)
         if picture is not None:
             check_output(picture, "--plot", force=force, kinds=PICTURES)
-        _check_distinct([data, place, model_place, picture, resume])
+        if resume is not None:
+            check_output(resume, "--resume", force=True)
         h5ad = ".h5ad" in (suffix(data), suffix(place))
         rows = read_rows(
             data,
@@ -164,6 +170,12 @@ def fit(
             normalize=True if normalize else None,
             load=suffix(data) != ".h5ad",
         )
+        if picture is not None:
+            more = [] if root is None else ["pseudotime"]
+            check_color(color, rows.labels, [*more, *(rows.drawable if h5ad else [])])
+        center = None
+        if root is not None:
+            center = root_of(root, rows.groups, rows.names, rows.shape[0], n_components)
         if not quiet:
             _say_rows(data, rows)
         parameters: dict[str, Any] = {
@@ -184,9 +196,9 @@ def fit(
             }
             if rows.adata is None:  # numbers of a table are taken as they are
                 source = {"normalize": False}
-            fitted, found = _fit_anndata(rows, str(model), {**source, **parameters}, root)
+            fitted, found = _fit_anndata(rows, str(model), {**source, **parameters}, center)
         else:
-            fitted, found = _fit_table(rows, str(model), parameters, root)
+            fitted, found = _fit_table(rows, str(model), parameters, center)
         seconds = time.perf_counter() - started
         write_embedding(place, found)
         fitted.save(model_place)
@@ -196,6 +208,8 @@ def fit(
         typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
         written = [place, model_place] + ([picture] if picture is not None else [])
         typer.echo(f"Wrote {', '.join(map(str, written))}.")
+    if fitted.stop_reason_.startswith("interrupted"):
+        raise typer.Exit(130)  # what was reached is written, and a script learns that it is not all
 
 
 @app.command()
@@ -230,8 +244,8 @@ def transform(
     with guarded():
         end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
         place = out or Path(data.name.split(".")[0] + "-placed" + end)
-        check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
         _check_distinct([model, data, place])
+        check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
         _check_there(model)
         rows = read_rows(
             data,
@@ -293,8 +307,8 @@ def decode(
     """
     with guarded():
         place = out or Path(points.name.split(".")[0] + "-decoded.csv")
-        check_output(place, "--out", force=force, kinds=TABLES)
         _check_distinct([model, points, place])
+        check_output(place, "--out", force=force, kinds=TABLES)
         _check_there(model)
         _check_there(points)
         fitted = _load(model, device)
@@ -315,37 +329,35 @@ def decode(
 
 
 def _fit_table(
-    rows: Rows, model: str, parameters: dict[str, Any], root: str | None
+    rows: Rows, model: str, parameters: dict[str, Any], root: Any
 ) -> tuple[BaseGPLVM, Embedded]:
     from hgplvm.tl import estimator_of, posterior
 
     fitted = estimator_of(model, rows.data.shape[0], parameters)
-    place = None if root is None else root_of(root, rows.labels, rows.names)
     fitted.fit(rows.data)
-    if place is not None:
-        fitted.recenter(place)
+    if root is not None:
+        fitted.recenter(root)
     _name_columns(fitted, rows.columns)
     std = _std(posterior(fitted, rows.data))
     labels = dict(rows.labels)
-    if place is not None:
+    if root is not None:
         labels["pseudotime"] = fitted.pseudotime()
     return fitted, Embedded(fitted.embedding_, std, labels, rows.names, fitted.lorentz_)
 
 
 def _fit_anndata(
-    rows: Rows, model: str, parameters: dict[str, Any], root: str | None
+    rows: Rows, model: str, parameters: dict[str, Any], root: Any
 ) -> tuple[BaseGPLVM, Embedded]:
     from hgplvm import tl
 
     adata = rows.adata if rows.adata is not None else as_anndata(rows)
-    place = None if root is None else root_of(root, rows.labels, rows.names)
-    tl.hgplvm(adata, model, root=place, **parameters)
-    if place is not None:
+    tl.hgplvm(adata, model, root=root, **parameters)
+    if root is not None:
         tl.pseudotime(adata, np.zeros(parameters["n_components"]))
     fitted = tl.model(adata)
     _name_columns(fitted, list(adata.uns["hgplvm"]["features"]))
     labels = dict(rows.labels)
-    if place is not None:
+    if root is not None:
         labels["pseudotime"] = adata.obs["hgplvm_pseudotime"].to_numpy()
     points = np.asarray(adata.obsm["X_hgplvm"])
     std = adata.obs["hgplvm_std"].to_numpy()
@@ -369,18 +381,10 @@ def _draw(path: Path, fitted: BaseGPLVM, found: Embedded, color: str | None) -> 
     matplotlib.use("Agg")  # files only: works without a display
     from hgplvm import pl
 
-    values: Any = None
-    if color is not None:
-        if color in found.labels:
-            values = found.labels[color]
-        elif found.adata is not None:
-            values = color
-        else:
-            known = ", ".join(found.labels) or "none"
-            raise ValueError(f"--color {color}: there is no such label; there are {known}.")
-    elif found.labels:
-        values = next(iter(found.labels.values()))
-        color = next(iter(found.labels))
+    if color is None:
+        color = next(iter(found.labels), None)
+    # what is no label is a column of obs or a gene
+    values = None if color is None else found.labels.get(color, color)
     pl.poincare(found.adata if found.adata is not None else fitted, values, title=color, save=path)
 
 
@@ -409,6 +413,6 @@ def _check_distinct(paths: list[Path | None]) -> None:
 
 
 def _say_rows(path: Path, rows: Rows) -> None:
-    n, d = rows.adata.shape if rows.data is None else rows.data.shape
+    n, d = rows.shape
     words = f", labels {', '.join(rows.labels)}" if rows.labels else ""
     typer.echo(f"Read {path}: {n} rows, {d} columns{words}")

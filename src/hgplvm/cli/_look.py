@@ -14,8 +14,8 @@ from hgplvm.cli._app import app, guarded
 from hgplvm.cli._embed import PICTURES, Drop, Force, Key, Labels, Layer, UseRep
 from hgplvm.cli._rows import (
     MODEL_SUFFIX,
+    check_color,
     check_output,
-    read_anndata,
     read_embedding,
     read_rows,
     root_of,
@@ -92,17 +92,19 @@ def plot(
     Example: hgplvm plot cells-hgplvm.csv --color cell_type --root cell_type=stem --out cells.png
     """
     with guarded():
-        place = out or source.with_suffix(".png")
+        base = source.with_suffix("") if source.suffix == ".gz" else source
+        place = out or base.with_suffix(".png")
         check_output(place, "--out", force=force, kinds=PICTURES)
+        if kind is Kind.DECODER and feature is None:
+            raise ValueError("--kind decoder needs --feature NAME, the column to decode.")
         if not source.exists():
             raise FileNotFoundError(f"There is no file {source}; check its name.")
         drawn, labels, names = _drawable(source, kind)
-        values: Any = color
-        if color is not None and color in labels:
-            values = labels[color]
-        elif color is not None and not hasattr(drawn, "obs"):
-            known = ", ".join(labels) or "none"
-            raise ValueError(f"--color {color}: there is no such label; there are {known}.")
+        genes = drawn.var_names if suffix(source) == ".h5ad" else []
+        check_color(color, labels, genes)
+        values = color if suffix(source) == ".h5ad" or color is None else labels[color]
+        n = len(getattr(drawn, "embedding_", drawn))
+        place_of_root = None if root is None else root_of(root, labels, names, n)
         import matplotlib
 
         matplotlib.use("Agg")  # files only: works without a display
@@ -110,16 +112,13 @@ def plot(
 
         options: dict[str, Any] = {"title": title if title is not None else color, "save": place}
         if kind in (Kind.DISK, Kind.UNCERTAINTY, Kind.DECODER):
-            options |= {"zoom": zoom, "grid": str(grid)}
-            options["root"] = None if root is None else root_of(root, labels, names)
+            options |= {"zoom": zoom, "grid": str(grid), "root": place_of_root}
         if kind is Kind.DISK:
             pl.poincare(drawn, values, legend=str(legend), **options)
         elif kind is Kind.UNCERTAINTY:
             pl.uncertainty(drawn, values, legend=str(legend), **options)
         elif kind is Kind.DECODER:
-            if feature is None:
-                raise ValueError("--kind decoder needs --feature NAME, the column to decode.")
-            pl.decoder(drawn, feature, **{**options, "title": title})
+            pl.decoder(drawn, str(feature), **{**options, "title": title})
         elif kind is Kind.LENGTH_SCALES:
             pl.length_scales(drawn, **options)
         else:
@@ -166,11 +165,11 @@ def metrics(
                 f"{data} has {rows.data.shape[0]} rows, and {embedding} has {len(found.points)}: "
                 "they must be the same rows."
             )
-        from hgplvm.metrics import evaluate
-
         dense = rows.data.toarray() if hasattr(rows.data, "toarray") else rows.data
         if np.isnan(dense).any():
             raise ValueError(f"{data} has missing entries, and metrics need all distances.")
+        from hgplvm.metrics import evaluate
+
         known = rows.labels or {k: v for k, v in found.labels.items() if v.dtype.kind != "f"}
         name = next(iter(known), None)
         scores = evaluate(
@@ -195,8 +194,8 @@ def _drawable(source: Path, kind: Kind) -> tuple[Any, dict[str, Any], Any]:
 
         return load(source), {}, None
     if suffix(source) == ".h5ad":
-        adata = read_anndata(source)
-        return adata, {}, np.asarray(adata.obs_names, dtype=str)
+        rows = read_rows(source, load=False, normalize=False)
+        return rows.adata, rows.groups, rows.names
     if kind is not Kind.DISK:
         raise ValueError(
             f"--kind {kind} needs a model (.hgplvm) or an .h5ad file, which {source} is not."

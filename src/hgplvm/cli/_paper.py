@@ -28,11 +28,11 @@ def demo(
     Example: hgplvm demo --out my-demo
     """
     _check_folder(out)
-    from hgplvm import _demo
-
     with guarded():
         try:
             out.mkdir(parents=True, exist_ok=True)
+            from hgplvm import _demo
+
             table = _demo.run(depth, out, seed)
         except OSError as error:
             fail(f"cannot write to {out}: {error.strerror}; name another folder with --out.")
@@ -97,13 +97,13 @@ def reproduce(
 
     Example: hgplvm reproduce table2 --quick
     """
+    if data_dir is not None and not data_dir.is_dir():
+        fail(f"--data-dir {data_dir} is no folder; name the one that holds the arrays.")
+    _check_folder(out)
     from hgplvm import reproduce as paper
 
     if unknown := [part for part in parts or [] if part not in paper.PARTS]:
         fail(f"there is no part {unknown[0]!r}; choose from {', '.join(paper.PARTS)}.")
-    if data_dir is not None and not data_dir.is_dir():
-        fail(f"--data-dir {data_dir} is no folder; name the one that holds the arrays.")
-    _check_folder(out)
     # a request to end must reach the processes too
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
@@ -127,5 +127,5 @@ def reproduce(
 
 
 def _check_folder(out: Path) -> None:
-    if out.exists() and not out.is_dir():
+    if os.path.exists(out) and not os.path.isdir(out):  # those of Path raise on odd names
         fail(f"--out {out} is a file; name a folder that exists or that can be made.")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from hgplvm.tables import read_table, write_table
 __all__ = [
     "Embedded",
     "Rows",
+    "check_color",
     "check_output",
     "embedding_columns",
     "matched",
@@ -40,6 +43,24 @@ class Rows:
     labels: dict[str, Array] = field(default_factory=dict)
     names: Array | None = None
     adata: Any = None  # the object that they come from, for .h5ad
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and columns, also of a matrix that was not loaded."""
+        n, d = self.adata.shape if self.data is None else self.data.shape
+        return int(n), int(d)
+
+    @property
+    def groups(self) -> dict[str, Array]:
+        """What --root can name: the labels, and all columns of obs."""
+        obs = {} if self.adata is None else self.adata.obs
+        return {**{str(name): obs[name].to_numpy() for name in obs}, **self.labels}
+
+    @property
+    def drawable(self) -> set[str]:
+        """What --color can name where the result is an AnnData object: obs and genes."""
+        genes = self.columns if self.adata is None else self.adata.var_names
+        return {*self.groups, *map(str, genes)}
 
 
 @dataclass(frozen=True)
@@ -79,13 +100,18 @@ def read_rows(
     Of its columns those that vary most are taken, where they are marked, or all.
     """
     if suffix(path) != ".h5ad":
-        for option, value in (("--layer", layer), ("--use-rep", use_rep)):
-            if value is not None:
+        for option, value in (
+            ("--layer", layer),
+            ("--use-rep", use_rep),
+            ("--normalize", normalize),
+        ):
+            if value:
                 raise ValueError(f"{option} goes with an .h5ad file, and {path} is none.")
-        if normalize:
-            raise ValueError(f"--normalize goes with an .h5ad file, and {path} is none.")
         table = read_table(path, labels=labels or (), drop=drop or (), key=key)
         return Rows(table.data, table.columns, table.labels, table.rows)
+    for option, given in (("--key", key), ("--drop", drop)):
+        if given:
+            raise ValueError(f"{option} goes with tables, and {path} is an .h5ad file.")
     adata = read_anndata(path)
     for name in labels or []:
         if name not in adata.obs:
@@ -100,6 +126,8 @@ def read_rows(
         if labels or column.dtype.kind not in "fiu"
     }
     names = np.asarray(adata.obs_names, dtype=str)
+    if normalize is None and use_rep is None:
+        _check_counts(path, adata, layer)
     if not load:
         return Rows(None, [], words, names, adata)
     from hgplvm._anndata import read_matrix
@@ -113,6 +141,18 @@ def read_rows(
         mask_var=None if all_columns else "auto",
     )
     return Rows(matrix.values, list(matrix.columns.astype(str)), words, names, adata)
+
+
+def _check_counts(path: Path, adata: Any, layer: str | None) -> None:
+    """Refuse raw counts in the words of the command line."""
+    from hgplvm._anndata import looks_like_counts
+
+    values = adata.X if layer is None else adata.layers.get(layer)
+    if values is not None and looks_like_counts(values):
+        raise ValueError(
+            f"{path} holds raw counts; add --normalize, which takes logarithms of counts per "
+            "10,000, or --use-rep X to take these numbers as they are."
+        )
 
 
 def read_anndata(path: Path) -> Any:
@@ -156,17 +196,17 @@ def matched(rows: Rows, wanted: Array | None, n_columns: int, path: Path) -> tup
 def read_embedding(path: Path, n_components: int | None = None) -> Embedded:
     """Read points from a file that a command wrote, or from any table of coordinates."""
     if suffix(path) == ".h5ad":
-        adata = read_anndata(path)
-        if "X_hgplvm" not in adata.obsm:
+        rows = read_rows(path, load=False, normalize=False)
+        if "X_hgplvm" not in rows.adata.obsm:
             raise ValueError(f"{path} has no embedding; run hgplvm fit {path} first.")
-        rows = read_rows(path, load=False)
-        return Embedded(
-            np.asarray(adata.obsm["X_hgplvm"]), None, rows.labels, rows.names, adata=adata
-        )
+        points = np.asarray(rows.adata.obsm["X_hgplvm"])
+        return Embedded(points, None, rows.labels, rows.names, adata=rows.adata)
     key = "embedding" if suffix(path) == ".npz" and _holds(path, "embedding") else None
     table = read_table(path, key=key)
     columns = embedding_columns(table.columns, n_components, path)
     numbers = {name: table.data[:, i] for i, name in enumerate(table.columns) if i not in columns}
+    if key is not None:
+        numbers |= _numbers_beside(path, table.data.shape[0])
     points = np.asarray(table.data[:, columns], dtype=float)
     return Embedded(points, None, {**table.labels, **numbers}, table.rows)
 
@@ -175,29 +215,37 @@ def _holds(path: Path, name: str) -> bool:
     try:
         with np.load(path, allow_pickle=False) as file:
             return name in file.files
-    except (OSError, ValueError):
+    except (BadZipFile, EOFError, OSError, ValueError):
         return False  # whatever is wrong with it is said where it is read
 
 
+def _numbers_beside(path: Path, n_rows: int) -> dict[str, Array]:
+    """Columns of numbers in an .npz file that :func:`write_embedding` wrote."""
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return {k: v for k, v in arrays.items() if v.shape == (n_rows,) and v.dtype.kind == "f"}
+
+
 def embedding_columns(names: list[str], n_components: int | None, path: Path) -> list[int]:
-    """Return which columns hold coordinates: x and y, or x1, x2, …, or the first ones."""
+    """Return which columns hold coordinates: x and y, or x1, x2, …, or all of them."""
     if {"x", "y"} <= set(names):
         wanted = ["x", "y"]
     else:
         wanted = []
         while f"x{len(wanted) + 1}" in names:
             wanted.append(f"x{len(wanted) + 1}")
-        if not wanted:
-            count = n_components if n_components is not None else 2
-            wanted = names[:count]
+        wanted = wanted or names
     if n_components is not None and len(wanted) != n_components:
         raise ValueError(
-            f"{path} has {len(wanted)} columns of coordinates, and the model has {n_components}."
+            f"{path} has {len(wanted)} columns of coordinates, and the model has {n_components}; "
+            "name those columns x and y (or x1, x2, …)."
         )
     return [names.index(name) for name in wanted]
 
 
-def root_of(text: str, labels: dict[str, Array], names: Array | None) -> Any:
+def root_of(
+    text: str, labels: dict[str, Array], names: Array | None, n_rows: int, n_components: int = 2
+) -> Any:
     """Turn the words of --root into a row, a mask or a point."""
     column, found, value = text.partition("=")
     if found:
@@ -218,8 +266,22 @@ def root_of(text: str, labels: dict[str, Array], names: Array | None) -> Any:
             f"--root {text} must be a row number or name, LABEL=VALUE, or the coordinates X,Y."
         ) from None
     if len(numbers) == 1 and numbers[0].is_integer():
+        if not 0 <= numbers[0] < n_rows:
+            raise ValueError(f"--root {text}: there are rows 0 to {n_rows - 1}.")
         return int(numbers[0])
+    if len(numbers) != n_components or not np.linalg.norm(numbers) < 1:
+        raise ValueError(
+            f"--root {text} must be {n_components} coordinates inside the unit ball, or a row."
+        )
     return np.array(numbers)
+
+
+def check_color(color: str | None, labels: dict[str, Array], more: Collection[str] = ()) -> None:
+    """Refuse, before anything is computed, what there is no column of."""
+    if color is None or color in labels or color in more:
+        return
+    known = ", ".join(labels) or "none"
+    raise ValueError(f"--color {color}: there is no such label; there are {known}.")
 
 
 # --- writing --------------------------------------------------------------------------------
@@ -252,9 +314,11 @@ def write_embedding(path: Path, found: Embedded) -> None:
             found.adata.write_h5ad(name)
         return
     if suffix(path) == ".npz":
-        arrays: dict[str, Any] = {"embedding": found.points, **found.labels}
+        arrays: dict[str, Any] = {"embedding": found.points}
         others = {"lorentz": found.lorentz, "std": found.std, "rows": found.names}
         arrays |= {name: value for name, value in others.items() if value is not None}
+        for name, values in found.labels.items():  # "file" is a parameter of np.savez
+            arrays[f"{name}_label" if name in (*arrays, *others, "file") else name] = values
         with whole(path) as name, open(name, "wb") as file:
             np.savez(file, **arrays)
         return

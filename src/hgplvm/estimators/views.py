@@ -125,8 +125,7 @@ class ViewedModel:
         manifold = self._manifold
         start, end = (self._pose.points(self._place(k, v)) for k, v in (("a", a), ("b", b)))
         share = torch.linspace(0.0, 1.0, n_points, dtype=torch.float64)[:, None]
-        path = manifold.exp_map(start.expand(n_points, -1), share * manifold.log_map(start, end))
-        path[-1] = end
+        path = manifold.geodesic(start, end, share)
         return self._chart(path)
 
     def distances(self, P: object = None) -> Array:

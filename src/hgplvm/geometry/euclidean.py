@@ -24,6 +24,7 @@ __all__ = [
     "from_chart",
     "from_frame",
     "from_tangent",
+    "geodesic",
     "log_map",
     "log_stretch",
     "log_stretch_slope",
@@ -181,6 +182,11 @@ def exp_map(x: Tensor, v: Tensor) -> Tensor:
 def log_map(x: Tensor, y: Tensor) -> Tensor:
     """``y - x``."""
     return y - x
+
+
+def geodesic(x: Tensor, y: Tensor, share: Tensor) -> Tensor:
+    """``(1-t) x + t y``."""
+    return (1.0 - share) * x + share * y
 
 
 def parallel_transport(x: Tensor, y: Tensor, v: Tensor) -> Tensor:  # noqa: ARG001

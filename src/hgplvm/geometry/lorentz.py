@@ -31,6 +31,7 @@ __all__ = [
     "from_chart",
     "from_frame",
     "from_tangent",
+    "geodesic",
     "inner",
     "log_map",
     "log_stretch",
@@ -459,6 +460,17 @@ def log_map(x: Tensor, y: Tensor) -> Tensor:
     d = distance(x, y).unsqueeze(-1)
     vector = (y - x) / _sinhc(d) - (d * torch.tanh(0.5 * d)) * x
     return from_frame(x, to_frame(x, vector))  # exactly tangent
+
+
+def geodesic(x: Tensor, y: Tensor, share: Tensor) -> Tensor:
+    """Point at a share t of the way from x to y: ``(sinh((1-t)d) x + sinh(td) y)/sinh d``.
+
+    A sum of two points with positive weights, which keeps its digits far from the origin, where
+    ``Exp_x(t Log_x(y))`` does not.
+    """
+    d = distance(x, y).unsqueeze(-1)
+    left = (1.0 - share) * _sinhc((1.0 - share) * d)
+    return project((left * x + share * _sinhc(share * d) * y) / _sinhc(d))
 
 
 def parallel_transport(x: Tensor, y: Tensor, v: Tensor) -> Tensor:

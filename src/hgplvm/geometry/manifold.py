@@ -88,6 +88,9 @@ class Manifold(Protocol):
     def log_map(self, x: Tensor, y: Tensor, /) -> Tensor:
         """Inverse of the exponential map."""
 
+    def geodesic(self, x: Tensor, y: Tensor, share: Tensor, /) -> Tensor:
+        """Points at shares [..., 1] of the way from x to y."""
+
     def parallel_transport(self, x: Tensor, y: Tensor, v: Tensor, /) -> Tensor:
         """Transport v from x to y along the geodesic."""
 

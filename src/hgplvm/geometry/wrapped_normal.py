@@ -68,11 +68,14 @@ def distance_moments(
     mean, covariance : Tensor [n, Q+1], [n, Q, Q]
         μ, and C in the transported frames at μ.
     order : int
-        Gauss-Hermite nodes along each axis of C.
+        Gauss-Hermite nodes along each axis of C, for up to three; beyond, sigma points are taken.
     """
     values, axes = torch.linalg.eigh(covariance)  # C = (V√λ)(V√λ)ᵀ, also where it is singular
     root = axes * values.clamp_min(0.0).sqrt().unsqueeze(-2)
-    zeta, weights = gauss_hermite(covariance.shape[-1], order, like=mean)
+    q = covariance.shape[-1]
+    # a grid has order^Q nodes: beyond three dimensions too many
+    nodes = gauss_hermite(q, order, like=mean) if q <= 3 else unscented(q, like=mean)
+    zeta, weights = nodes
     first, second = torch.zeros_like(mean[:, 0]), torch.zeros_like(mean[:, 0])
     for node, weight in zip(zeta, weights, strict=True):
         there = manifold.distance(place, manifold.placed(mean, root @ node))

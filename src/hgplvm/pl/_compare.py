@@ -14,11 +14,12 @@ from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm.pl._disk import GRIDS, LEGENDS, DiskView, choice, draw_disk, draw_points
 from hgplvm.pl._sources import Array, draw
-from hgplvm.pl._style import colors_of, finished, legend_width
+from hgplvm.pl._style import colors_of, finished, make_room, picture
 
 __all__ = ["compare"]
 
 
+@picture
 def compare(
     adata: Any,
     color: Any = None,
@@ -82,10 +83,9 @@ def compare(
         for name, (points, hyperbolic) in embeddings.items()
     }
     if ax is None:
-        width = 4.2 * len(moved) + (1.4 if colors is not None else 0.0)
-        width += legend_width(colors, legend)
+        inches = (4.2 * len(moved) + 0.8, 4.2)
         _, grid_of_axes = plt.subplots(
-            1, len(moved), figsize=(width, 4.2), layout="constrained", squeeze=False
+            1, len(moved), figsize=inches, layout="constrained", squeeze=False
         )
         axes = list(grid_of_axes[0])
     else:
@@ -110,6 +110,7 @@ def compare(
             here,
             points,
             colors,
+            owner=owner,
             palette=palette,
             size=size,
             legend=words,
@@ -117,7 +118,9 @@ def compare(
             hyperbolic=hyperbolic,
         )
         here.set_title(name)
-    finished(owner, axes[0], show, save)
+    if ax is None:
+        make_room(axes[-1:], 4.2 * len(moved))
+    finished(axes[0], show, save)
     return axes
 
 

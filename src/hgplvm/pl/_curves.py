@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from hgplvm import _validation as check
 from hgplvm.pl._sources import history_of
-from hgplvm.pl._style import GRID, OKABE_ITO, finished, new_axes
+from hgplvm.pl._style import GRID, OKABE_ITO, finished, new_axes, picture, shown
 
 __all__ = ["history", "length_scales"]
 
@@ -26,6 +27,7 @@ QUANTITIES = {
 LOGARITHMIC = ("gradient_norm", "step_size", "variance", "noise_variance")
 
 
+@picture
 def length_scales(
     adata: Any,
     *,
@@ -61,10 +63,10 @@ def length_scales(
     Axes
     """
     found = history_of("length_scales", adata, key=key)
-    if "search_evidence" not in found:
+    if "search_evidence" not in found or not np.any(found["search_chosen"]):
         raise ValueError(
             "The 'adata' of length_scales must be a fitted model whose start was searched, or an "
-            f"AnnData object with one. Got {adata!r:.60}, which is not fitted or began at random: "
+            f"AnnData object with one. Got {shown(adata)}, which is not fitted or began at random: "
             "fit it with init='auto', 'mds' or 'pca'."
         )
     ax = new_axes(ax, (5.6, 3.8))
@@ -72,9 +74,13 @@ def length_scales(
     # evidence is a logarithm: what is told is how far behind the best
     behind = found["search_evidence"] - found["search_evidence"].max()
     enough, chosen = found["search_enough"].astype(bool), found["search_chosen"].astype(bool)
+    # the kinds that lost may be far below: the one that won is to be read
+    depth = -behind[kinds == kinds[chosen][0]].min()
+    low = -1.5 * depth - 1e-3
     for kind, colour in zip(dict.fromkeys(kinds.tolist()), OKABE_ITO, strict=False):
         own = kinds == kind
-        ax.plot(scales[own], behind[own], "-", color=colour, zorder=1, label=kind)
+        words = kind if (behind[own] >= low).any() else f"{kind} (below)"
+        ax.plot(scales[own], behind[own], "-", color=colour, zorder=1, label=words)
         face = np.where(enough[own], colour, "white")
         ax.scatter(scales[own], behind[own], s=30, c=face, edgecolors=colour, zorder=2)
     ax.scatter(
@@ -86,18 +92,17 @@ def length_scales(
         zorder=3,
         label="chosen",
     )
-    # the kinds that lost may be far below: the one that won is to be read
-    depth = -behind[kinds == kinds[chosen][0]].min()
-    ax.set_ylim(-1.5 * depth - 1e-3, 0.2 * depth + 1e-3)
+    ax.set_ylim(low, 0.2 * depth + 1e-3)
     ax.set_xlabel("scale: median distance at the start")
-    ax.set_ylabel("evidence an entry, less the best")
+    ax.set_ylabel("log evidence an entry (best: 0)")
     ax.grid(color=GRID, linewidth=0.5)
     ax.legend(frameon=False)
     if title is not None:
         ax.set_title(title)
-    return finished("length_scales", ax, show, save)
+    return finished(ax, show, save)
 
 
+@picture
 def history(
     adata: Any,
     quantity: str = "objective",
@@ -138,10 +143,10 @@ def history(
     check.check_option("history", "quantity", quantity, tuple(QUANTITIES))
     check.check_option("history", "by", by, ("step", "seconds"))
     found = history_of("history", adata, key=key)
-    if quantity not in found:
+    if quantity not in found or (by == "seconds" and "seconds" not in found):
         raise ValueError(
             f"The 'adata' of history must be a fitted model, or an AnnData object with one. Got "
-            f"{adata!r:.60}, which is not fitted: call its fit first."
+            f"{shown(adata)}, which is not fitted: call its fit first."
         )
     ax = new_axes(ax, (5.6, 3.8))
     values = np.asarray(found[quantity], dtype=float)
@@ -150,9 +155,11 @@ def history(
         values = np.where(values > 0, values, np.nan)  # the start has no step
         ax.set_yscale("log")
     ax.plot(along, values, "-", linewidth=1.3)
+    if by == "step":
+        ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.set_xlabel(by)
     ax.set_ylabel(QUANTITIES[quantity])
     ax.grid(color=GRID, linewidth=0.5)
     if title is not None:
         ax.set_title(title)
-    return finished("history", ax, show, save)
+    return finished(ax, show, save)

@@ -32,7 +32,9 @@ from hgplvm.pl._style import (
     colors_of,
     columns_of,
     finished,
+    make_room,
     new_axes,
+    picture,
 )
 
 __all__ = ["OKABE_ITO", "DiskView", "choice", "draw_disk", "draw_points", "poincare"]
@@ -46,6 +48,7 @@ MARGIN = 1.03
 COLUMNS = 3
 
 
+@picture
 def poincare(
     adata: Any,
     color: Any = None,
@@ -135,13 +138,18 @@ def poincare(
     points = drawn.points
     colors = colors_of(owner, adata, color, len(points), palette=palette, layer=layer)
     view = DiskView(owner, points, zoom)
-    ax = new_axes(ax, (5.6, 5.0), colors, legend)
+    own = ax is None
+    ax = new_axes(ax, (5.6, 5.0))
     draw_disk(ax, view, grid=grid)
-    draw_points(ax, points, colors, palette=palette, size=size, legend=legend, view=view)
+    draw_points(
+        ax, points, colors, owner=owner, palette=palette, size=size, legend=legend, view=view
+    )
+    if own:
+        make_room([ax], 5.0)
     title = colors.title if title is None and colors is not None else title
     if title is not None:
         ax.set_title(title)
-    return finished(owner, ax, show, save)
+    return finished(ax, show, save)
 
 
 class DiskView:
@@ -175,6 +183,7 @@ def draw_points(
     points: Array,
     colors: Colors | None,
     *,
+    owner: str,
     palette: Any = None,
     size: float | None = None,
     legend: str = "side",
@@ -182,6 +191,8 @@ def draw_points(
     hyperbolic: bool = True,
 ) -> None:
     """Scatter points with their colours and a legend."""
+    if size is not None:
+        check.check_number(owner, "size", size, low=0, closed=False)
     style: dict[str, Any] = {
         "s": size if size is not None else float(np.clip(12_000 / len(points), 1.0, 24.0)),
         "linewidths": 0,
@@ -192,15 +203,17 @@ def draw_points(
     if colors is None:
         ax.scatter(*points.T, color=OKABE_ITO[0], **style)
     elif colors.continuous:
-        _draw_continuous(ax, points, colors, palette, style, legend != "none")
+        scale = color_map(owner, palette)
+        _draw_continuous(ax, points, colors, scale, style, legend != "none")
     else:
         _draw_categories(ax, points, colors, style)
         if legend == "side":
+            ax.set_anchor("W")  # what room is left is the legend's
             ax.legend(
                 loc="center left",
                 bbox_to_anchor=(1.0, 0.5),
                 frameon=False,
-                markerscale=1.5,
+                markerscale=(40.0 / style["s"]) ** 0.5,  # of one size, however small the points
                 ncols=columns_of(colors),
             )
         elif legend == "on data":
@@ -252,7 +265,8 @@ def _panels(
         raise
     for left in grid.flat[len(names) :]:
         left.set_axis_off()
-    finished("poincare", axes[0], show, save)
+    make_room(axes, 4.4, columns=n_columns)
+    finished(axes[0], show, save)
     return axes
 
 
@@ -279,7 +293,7 @@ def _draw_geodesics(ax: Axes) -> None:
 
 
 def _draw_continuous(
-    ax: Axes, points: Array, colors: Colors, palette: Any, style: dict[str, Any], bar: bool
+    ax: Axes, points: Array, colors: Colors, scale: Any, style: dict[str, Any], bar: bool
 ) -> None:
     known = np.isfinite(colors.values)
     if not known.all():
@@ -287,14 +301,20 @@ def _draw_continuous(
     at = np.flatnonzero(known)
     at = at[np.argsort(colors.values[at], kind="stable")]  # the largest on top
     x, y = points[at].T
-    artist = ax.scatter(x, y, c=colors.values[at], cmap=color_map(palette), **style)
+    artist = ax.scatter(x, y, c=colors.values[at], cmap=scale, **style)
     if bar and len(at):
         ax.figure.colorbar(artist, ax=ax, shrink=0.7)
 
 
 def _draw_categories(ax: Axes, points: Array, colors: Colors, style: dict[str, Any]) -> None:
     for name, colour in zip(colors.names, colors.colors, strict=True):
-        ax.scatter(*points[colors.values == name].T, color=colour, label=str(name), **style)
+        ax.scatter(*points[colors.values == name].T, color=colour, label=plain(name), **style)
+
+
+def plain(name: object) -> str:
+    """Return a name that matplotlib shows as it is: no formula, and no sign to leave it out."""
+    text = str(name).replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
 
 
 def _name_on_data(
@@ -316,7 +336,7 @@ def _name_on_data(
         ax.text(
             float(at[0]),
             float(at[1]),
-            str(name),
+            plain(name),
             ha="center",
             va="center",
             fontsize="small",

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Real
 from os import PathLike
 from typing import Any
 
 import numpy as np
 import torch
 from matplotlib.axes import Axes
+from matplotlib.colorbar import make_axes
 from matplotlib.patches import Circle
 from torch import Tensor
 
 from hgplvm import _validation as check
-from hgplvm.geometry import distance, exp_map, log_map, lorentz_to_poincare, poincare_to_lorentz
+from hgplvm.geometry import distance, geodesic, lorentz_to_poincare, poincare_to_lorentz
 from hgplvm.pl._disk import GRIDS, DiskView, choice, draw_disk
 from hgplvm.pl._sources import Array, Drawn, decoder_of, draw
-from hgplvm.pl._style import GRID, OKABE_ITO, color_map, finished, new_axes
+from hgplvm.pl._style import (
+    GRID,
+    OKABE_ITO,
+    checked_colors,
+    color_map,
+    finished,
+    new_axes,
+    picture,
+    shown,
+)
 
 __all__ = ["decoder", "trajectory"]
 
@@ -27,6 +38,7 @@ LINES = ("-", "--", ":", "-.")
 BAND = 1.645
 
 
+@picture
 def decoder(
     adata: Any,
     feature: str | int,
@@ -101,7 +113,7 @@ def decoder(
         extent=(low, high, low, high),
         origin="lower",
         interpolation="bilinear",
-        cmap=color_map(palette or ("viridis" if what == "mean" else "magma")),
+        cmap=color_map(owner, palette, "viridis" if what == "mean" else "magma"),
         zorder=-1,
     )
     image.set_clip_path(Circle((0.0, 0.0), 1.0, transform=ax.transData))
@@ -116,9 +128,10 @@ def decoder(
         ax.figure.colorbar(image, ax=ax, shrink=0.7)
     name = decode.names[column]
     ax.set_title(title if title is not None else name if what == "mean" else f"{name}, {what}")
-    return finished(owner, ax, show, save)
+    return finished(ax, show, save)
 
 
+@picture
 def trajectory(
     adata: Any,
     start: Any,
@@ -168,11 +181,16 @@ def trajectory(
     Returns
     -------
     Axes
-        Those of the curves; the disk is a child of theirs.
+        Those of the curves; the disk has axes of its own in the same figure.
     """
     owner = "trajectory"
     check.check_number(owner, "n_points", n_points, low=2, integer=True)
     decode = decoder_of(owner, adata, key=key)
+    if not isinstance(features, str | int | np.integer | Sequence | np.ndarray):
+        raise ValueError(
+            "The 'features' of trajectory must be the name or number of a column, or a list of "
+            f"these. Got {shown(features)} instead."
+        )
     wanted = [features] if isinstance(features, str | int | np.integer) else list(features)
     columns = [decode.column(feature) for feature in wanted]
     if not columns:
@@ -184,14 +202,15 @@ def trajectory(
         raise ValueError("The 'end' of trajectory must name at least one place. Got none.")
     paths = [_geodesic(begin, drawn.place("end", place), n_points) for place in ends]
     by_path = len(columns) == 1 and len(paths) > 1
-    colours = list(palette or OKABE_ITO)
+    colours = list(OKABE_ITO) if palette is None else checked_colors(owner, palette)
     if len(colours) < (len(paths) if by_path else len(columns)):
         raise ValueError(
             f"The 'palette' of trajectory must have a colour for each of the "
             f"{len(paths) if by_path else len(columns)} curves. Got {len(colours)} instead."
         )
     ax = new_axes(ax, (7.6, 4.0))
-    disk = ax.inset_axes((1.03, 0.42, 0.42, 0.58))
+    # room for the disk is taken from the curves, as for a colour bar
+    disk, _ = make_axes(ax, location="right", fraction=0.32, shrink=1.0, aspect=1.0, pad=0.03)
     draw_disk(disk, DiskView(owner, drawn.points, 1.0))
     size = float(np.clip(2_000 / len(drawn.points), 0.2, 4.0))
     x, y = drawn.points.T
@@ -220,10 +239,10 @@ def trajectory(
             style = LINES[number % len(LINES)]
             ax.plot([], [], style, color="black", label=_place_name(place))
     if legend:
-        ax.legend(loc="upper left", bbox_to_anchor=(1.02, 0.38), frameon=False)
+        ax.legend(frameon=False)
     if title is not None:
         ax.set_title(title)
-    return finished(owner, ax, show, save)
+    return finished(ax, show, save)
 
 
 # --- parts ----------------------------------------------------------------------------------
@@ -243,16 +262,15 @@ def _stored(drawn: Drawn, seen: Array) -> Array:
 
 
 def _geodesic(start: Tensor, end: Tensor, n_points: int) -> Tensor:
-    """Points at equal distances along a geodesic: ``Exp_a(t Log_a(b))``."""
+    """Return points at equal distances along a geodesic."""
     share = torch.linspace(0.0, 1.0, n_points, dtype=start.dtype)[:, None]
-    path = exp_map(start.expand(n_points, -1), share * log_map(start, end))
-    path[-1] = end
-    return path
+    return geodesic(start, end, share)
 
 
 def _is_point(value: list[Any]) -> bool:
     """Whether a list is one point of the disk, or one mask, and no list of places."""
-    if len(value) == 2 and all(isinstance(x, float | np.floating) for x in value):
+    numbers = all(isinstance(x, Real) and not isinstance(x, bool) for x in value)
+    if len(value) == 2 and numbers and any(isinstance(x, float | np.floating) for x in value):
         return True
     return len(value) > 0 and all(isinstance(x, bool | np.bool_) for x in value)
 

@@ -144,7 +144,7 @@ def decoder_of(owner: str, data: Any, *, key: str = "hgplvm") -> Decoder:
     if not hasattr(data, "inverse_transform") or not hasattr(data, "lorentz_"):
         raise ValueError(
             f"{owner} decodes points, for which it needs a fitted hyperbolic model, or an AnnData "
-            f"object after hgplvm.tl.hgplvm. Got {data!r:.60} instead."
+            f"object after hgplvm.tl.hgplvm. Got {type(data).__name__} instead."
         )
     numbers = [str(i) for i in range(data.n_features_in_)]
     names = np.asarray(getattr(data, "feature_names_in_", numbers), dtype=str)

@@ -17,7 +17,7 @@ from hgplvm import _validation as check
 from hgplvm.geometry import lorentz, lorentz_to_poincare
 from hgplvm.pl._disk import GRIDS, LEGENDS, DiskView, choice, draw_disk, draw_points
 from hgplvm.pl._sources import draw
-from hgplvm.pl._style import OKABE_ITO, colors_of, finished, new_axes
+from hgplvm.pl._style import OKABE_ITO, color_map, colors_of, finished, make_room, new_axes, picture
 
 __all__ = ["credible_regions", "uncertainty"]
 
@@ -27,6 +27,7 @@ CORNERS = 64
 MOST_REGIONS = 1000
 
 
+@picture
 def uncertainty(
     adata: Any,
     color: Any = None,
@@ -84,6 +85,7 @@ def uncertainty(
     grid = choice(owner, "grid", grid, GRIDS)
     check.check_number(owner, "level", level, low=0, high=1, closed=False)
     check.check_number(owner, "n_regions", n_regions, low=1, integer=True)
+    check.check_number(owner, "random_state", random_state, low=0, integer=True)
     drawn = draw(owner, adata, key=key, root=root)
     if drawn.covariance is None:
         raise ValueError(
@@ -98,9 +100,10 @@ def uncertainty(
         rows = np.sort(np.random.default_rng(random_state).choice(rows, n_regions, replace=False))
     outlines = credible_regions(drawn.lorentz[rows], drawn.covariance[rows], level)
     corners = lorentz_to_poincare(drawn.seen(outlines.reshape(-1, 3))).numpy()
-    faces: Any = OKABE_ITO[0] if colors is None else colors.rgba(palette)[rows]
+    faces: Any = OKABE_ITO[0] if colors is None else colors.rgba(color_map(owner, palette))[rows]
     view = DiskView(owner, points, zoom)
-    ax = new_axes(ax, (5.6, 5.0), colors, legend)
+    own = ax is None
+    ax = new_axes(ax, (5.6, 5.0))
     draw_disk(ax, view, grid=grid)
     ax.add_collection(
         PolyCollection(
@@ -112,11 +115,15 @@ def uncertainty(
         )
     )
     size = float(np.clip(6_000 / len(points), 0.5, 8.0))
-    draw_points(ax, points, colors, palette=palette, size=size, legend=legend, view=view)
+    draw_points(
+        ax, points, colors, owner=owner, palette=palette, size=size, legend=legend, view=view
+    )
+    if own:
+        make_room([ax], 5.0)
     title = colors.title if title is None and colors is not None else title
     if title is not None:
         ax.set_title(title)
-    return finished(owner, ax, show, save)
+    return finished(ax, show, save)
 
 
 def credible_regions(mean: Tensor, covariance: Tensor, level: float) -> Tensor:

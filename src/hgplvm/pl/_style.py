@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from matplotlib import colormaps
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap, to_rgba
+from matplotlib.backend_bases import FigureCanvasBase
+from matplotlib.colors import Colormap, LinearSegmentedColormap, is_color_like, to_rgba
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
@@ -23,15 +26,19 @@ __all__ = [
     "MISSING_COLOR",
     "OKABE_ITO",
     "Colors",
+    "checked_colors",
     "color_map",
     "colors_of",
     "columns_of",
     "finished",
-    "legend_width",
+    "make_room",
     "new_axes",
+    "picture",
+    "shown",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 
 # Okabe and Ito's palette: distinguishable with any colour vision
 OKABE_ITO = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442", "#000000")
@@ -41,24 +48,23 @@ MISSING_COLOR = "#bbbbbb"
 MOST_CATEGORIES = 30
 
 
-def new_axes(
-    ax: Axes | None, size: tuple[float, float], colors: Colors | None = None, legend: str = "none"
-) -> Axes:
-    """Return the axes that were given, or those of a new figure, with room for a legend."""
+def new_axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """Return the axes that were given, or those of a new figure."""
+    if ax is not None and not isinstance(ax, Axes):
+        raise ValueError(f"The 'ax' of a picture must be matplotlib Axes. Got {shown(ax)} instead.")
     if ax is None:
-        width, height = size
-        _, ax = plt.subplots(
-            figsize=(width + legend_width(colors, legend), height), layout="constrained"
-        )
+        _, ax = plt.subplots(figsize=size, layout="constrained")
     return ax
 
 
-def legend_width(colors: Colors | None, legend: str) -> float:
-    """Return inches that long names need at the side; short ones and colour bars have room."""
-    if colors is None or colors.continuous or legend != "side":
-        return 0.0
-    longest = max(len(str(name)) for name in colors.names)
-    return max(0.0, 0.08 * longest * columns_of(colors) - 0.6)
+def make_room(axes: Sequence[Axes], width: float, *, columns: int = 1) -> None:
+    """Widen a figure of our own for the legends beside its axes, which take `width` inches."""
+    figure = axes[0].get_figure(root=True)
+    legends = [legend for ax in axes if (legend := ax.get_legend()) is not None]
+    if legends and figure is not None:
+        widest = max(legend.get_window_extent().width for legend in legends) / figure.dpi
+        needed = columns * (width + widest + 0.1) + 0.3 * (columns > 1)
+        figure.set_figwidth(max(figure.get_figwidth(), needed))
 
 
 def columns_of(colors: Colors) -> int:
@@ -66,22 +72,50 @@ def columns_of(colors: Colors) -> int:
     return 1 + (len(colors.names) - 1) // 20
 
 
-def finished(owner: str, ax: Axes, show: bool | None, save: str | PathLike[str] | None) -> Axes:
+def picture(function: Drawing) -> Drawing:
+    """Check where a picture is to go before it is drawn; leave no figure behind where it fails."""
+
+    @functools.wraps(function)
+    def drawn(*args: Any, **options: Any) -> Any:
+        save = options.get("save")
+        if save is not None:
+            _check_save(function.__name__, save)
+        before = set(plt.get_fignums())
+        try:
+            return function(*args, **options)
+        except BaseException:
+            for number in set(plt.get_fignums()) - before:
+                plt.close(number)
+            raise
+
+    return cast(Drawing, drawn)
+
+
+def _check_save(owner: str, save: object) -> None:
+    path = check.check_path(owner, "save", save)
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path.suffix.lstrip(".").lower() not in known:
+        raise ValueError(
+            f"The 'save' parameter of {owner} must be a file whose suffix is one of "
+            f"{', '.join(sorted(known))}. Got {str(save)!r} instead."
+        )
+
+
+def finished(ax: Axes, show: bool | None, save: str | PathLike[str] | None) -> Axes:
     """Save and show the figure of some axes."""
     figure = ax.get_figure(root=True)
     if save is not None and figure is not None:
-        known = figure.canvas.get_supported_filetypes()
-        kind = Path(save).suffix.lstrip(".").lower()
-        if kind not in known:
-            raise ValueError(
-                f"The 'save' parameter of {owner} must be a file whose suffix is one of "
-                f"{', '.join(sorted(known))}. Got {str(save)!r} instead."
-            )
         with whole(save) as name:
-            figure.savefig(name, dpi=150, format=kind)
+            figure.savefig(name, dpi=150, format=Path(save).suffix.lstrip(".").lower())
     if show:
         plt.show()
     return ax
+
+
+def shown(thing: object) -> str:
+    """Return a thing in one short line, for a sentence."""
+    text = " ".join(repr(thing).split())
+    return text if len(text) <= 60 else f"{text[:57]}…"
 
 
 @dataclass(frozen=True)
@@ -98,14 +132,15 @@ class Colors:
         """Whether the values are numbers on a scale."""
         return not self.names
 
-    def rgba(self, palette: Any = None) -> Array:
-        """Return a colour for each point [n, 4]."""
+    def rgba(self, scale: Colormap) -> Array:
+        """Return a colour for each point [n, 4]; numbers on a scale."""
         if self.continuous:
             finite = self.values[np.isfinite(self.values)]
             low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
-            share = (self.values - low) / ((high - low) or 1.0)
-            found = color_map(palette)(np.nan_to_num(share))
-            found[~np.isfinite(self.values)] = to_rgba(MISSING_COLOR)
+            known = np.isfinite(self.values)
+            share = np.where(known, self.values - low, 0.0) / ((high - low) or 1.0)
+            found = scale(share)
+            found[~known] = to_rgba(MISSING_COLOR)
             return np.asarray(found)
         table = {name: to_rgba(c) for name, c in zip(self.names, self.colors, strict=True)}
         return np.array([table[value] for value in self.values.tolist()])
@@ -121,17 +156,19 @@ def colors_of(
     if isinstance(color, str):
         title, values, own = color, *_column(owner, source, color, layer)
         color = values
-    if hasattr(color, "cat"):  # pandas keeps the order of categories
-        order = [str(name) for name in color.cat.categories]
+    categories = getattr(getattr(color, "cat", color), "categories", None)
+    if categories is not None:  # pandas keeps their order
+        order = [str(name) for name in categories]
         color = np.asarray(color.astype(object))
-    values = check.check_labels(owner, "color", color, n_points)
+    values = check.check_labels(owner, "color", _numbers_of(color), n_points)
     if values.dtype.kind == "f":
         return Colors(values, [], [], title)
     if values.dtype.kind in "iu" and len(np.unique(values)) > MOST_CATEGORIES:
         return Colors(values.astype(float), [], [], title)
     found = np.unique(values).tolist()
     names = [name for name in (order or found) if name in set(found) and name != check.MISSING]
-    if palette is None and own is not None and order is not None and len(own) >= len(order):
+    order = names if order is None else order
+    if palette is None and own is not None and len(own) >= len(order):
         chosen = [own[order.index(name)] for name in names]
     else:
         chosen = _category_colors(owner, len(names), palette)
@@ -164,27 +201,58 @@ def _column(owner: str, source: Any, name: str, layer: str | None) -> tuple[Any,
             f"The 'color' of {owner} names {name!r}, which stands more than once in "
             "adata.var_names: run adata.var_names_make_unique() first."
         )
-    matrix = owner_of.X if layer is None else source.layers[layer]
+    matrix = owner_of.X if layer is None else ad.layer_of(owner, source, layer)
     values = ad.in_memory(matrix[:, [at]])
     dense = values.toarray() if hasattr(values, "toarray") else np.asarray(values)
     return dense.astype(float).ravel(), None
 
 
-def color_map(palette: Any) -> Any:
-    """Return a continuous colour map: by name, or along a list of colours."""
-    if isinstance(palette, Sequence) and not isinstance(palette, str):
-        return LinearSegmentedColormap.from_list("palette", list(palette))
-    return colormaps[palette or "viridis"] if isinstance(palette or "", str) else palette
+def _numbers_of(color: Any) -> Any:
+    """Turn numbers among which some are missing, and which are objects therefore, into floats."""
+    array = check.as_array(color)
+    if array.dtype.kind != "O":
+        return color
+    known = [value for value in array.ravel() if value is not None]
+    if known and all(isinstance(v, Real) and not isinstance(v, bool) for v in known):
+        return array.astype(float)
+    return color
+
+
+def color_map(owner: str, palette: Any, default: str = "viridis") -> Colormap:
+    """Return a continuous colour map: by name, as it is, or along a list of colours."""
+    if isinstance(palette, Colormap):
+        return palette
+    if palette is None or isinstance(palette, str):
+        if (name := palette or default) not in colormaps:
+            raise ValueError(
+                f"The 'palette' of {owner} must be the name of a matplotlib colour map, such as "
+                f"'viridis', or a list of colours. Got {palette!r} instead."
+            )
+        return colormaps[name]
+    return LinearSegmentedColormap.from_list("palette", checked_colors(owner, palette))
+
+
+def checked_colors(owner: str, palette: Any) -> list[Any]:
+    """Return a list of colours that are ones."""
+    colors = list(palette) if isinstance(palette, Sequence | np.ndarray) else [palette]
+    wrong = [colour for colour in colors if not is_color_like(colour)]
+    if isinstance(palette, str) or wrong or not colors:
+        raise ValueError(
+            f"The 'palette' of {owner} must be a list of colours that matplotlib knows. Got "
+            f"{shown(wrong[0] if wrong else palette)} instead."
+        )
+    return colors
 
 
 def _category_colors(owner: str, n: int, palette: Any) -> list[Any]:
-    if isinstance(palette, Sequence) and not isinstance(palette, str):
-        if len(palette) < n:
-            raise ValueError(
-                f"The 'palette' of {owner} must have a colour for each of the {n} categories. "
-                f"Got {len(palette)} instead."
-            )
-        return list(palette[:n])
     if palette is None and n <= len(OKABE_ITO):
         return list(OKABE_ITO[:n])
-    return list(colormaps[palette or "turbo"](np.linspace(0.05, 0.95, n)))
+    if palette is None or isinstance(palette, str | Colormap):
+        return list(color_map(owner, palette, "turbo")(np.linspace(0.05, 0.95, n)))
+    colors = checked_colors(owner, palette)
+    if len(colors) < n:
+        raise ValueError(
+            f"The 'palette' of {owner} must have a colour for each of the {n} categories. "
+            f"Got {len(colors)} instead."
+        )
+    return colors[:n]

@@ -1,0 +1,81 @@
+"""The installed command, in a process of its own, and what is expected of it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+COMMAND = [str(Path(sys.executable).with_name("hgplvm"))]
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+LIMIT = 240  # seconds; the machines of CI are slow at times
+
+
+def start(*arguments, cwd, command=COMMAND, **environment):
+    return subprocess.Popen(
+        [*command, *map(str, arguments)],
+        cwd=cwd,
+        env={**ENVIRONMENT, **environment},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def finish(process):
+    with process:
+        try:
+            stdout, stderr = process.communicate(timeout=LIMIT)
+        except BaseException:
+            process.kill()
+            raise
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def run(*arguments, cwd, command=COMMAND, **environment):
+    return finish(start(*arguments, cwd=cwd, command=command, **environment))
+
+
+def run_together(commands, cwd):
+    """Run commands that do not need each other at the same time."""
+    return [finish(process) for process in [start(*words, cwd=cwd) for words in commands]]
+
+
+def succeed(*arguments, cwd):
+    """Run a command that must do what it is asked, and say nothing on stderr."""
+    return check(run(*arguments, cwd=cwd))
+
+
+def check(done):
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""
+    return done
+
+
+def refuse(*arguments, cwd, says):
+    """Run a command that must say in one line why not, and write nothing."""
+    before = content(cwd)
+    done = check_refused(run(*arguments, cwd=cwd), says)
+    assert content(cwd) == before
+    return done
+
+
+def refuse_together(commands, cwd):
+    """Run commands at the same time, each of which must be refused with the words beside it."""
+    before = content(cwd)
+    for done, (_, says) in zip(run_together([c for c, _ in commands], cwd), commands, strict=True):
+        check_refused(done, says)
+    assert content(cwd) == before
+
+
+def check_refused(done, says):
+    assert done.returncode == 2, (done.stdout, done.stderr)
+    assert len(done.stderr.splitlines()) == 1, done.stderr
+    assert done.stderr.startswith("hgplvm: ")
+    missing = [words for words in says if words not in done.stderr]
+    assert not missing, done.stderr
+    return done
+
+
+def content(folder):
+    """All files of a folder, hidden ones included, byte by byte."""
+    return {path: path.read_bytes() for path in Path(folder).rglob("*") if path.is_file()}

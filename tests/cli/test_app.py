@@ -1,0 +1,92 @@
+"""The app: version, help, completion, and words that it does not know."""
+
+import sys
+from importlib.metadata import version
+
+import pytest
+
+from hgplvm.cli import app
+from tests.cli.command import refuse, run, succeed
+
+COMMANDS = [command.callback.__name__ for command in app.registered_commands]
+
+
+def test_there_are_the_commands_that_the_tests_know():
+    assert sorted(COMMANDS) == sorted(
+        ["benchmark", "decode", "demo", "fit", "metrics", "plot", "reproduce", "transform"]
+    )
+
+
+def test_the_module_is_the_command_too(tmp_path):
+    done = run("--version", cwd=tmp_path, command=[sys.executable, "-m", "hgplvm"])
+    assert done.stdout == f"hgplvm {version('hgplvm')}\n"
+    assert done.stdout == succeed("--version", cwd=tmp_path).stdout
+    module = run("ft", cwd=tmp_path, command=[sys.executable, "-m", "hgplvm"])
+    assert module.stderr == run("ft", cwd=tmp_path).stderr
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_an_example(tmp_path, command):
+    text = " ".join(succeed(command, "--help", cwd=tmp_path).stdout.split())
+    assert f"Example: hgplvm {command} " in text
+
+
+@pytest.mark.parametrize("arguments", [(), ("--help",)])
+def test_help_lists_the_commands(tmp_path, arguments):
+    text = succeed(*arguments, cwd=tmp_path).stdout
+    assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_shown(tmp_path, shell):
+    # the shell is found from the processes above, of which a test may have none
+    named = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = run("--show-completion", shell, cwd=tmp_path, **named)
+    assert done.returncode == 0, done.stderr
+    assert "_HGPLVM_COMPLETE" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        ("hgplvm re", ["reproduce"]),
+        ("hgplvm fit --mo", ["--model"]),
+        ("hgplvm fit --model ba", ["bayesian"]),
+    ],
+)
+def test_words_are_completed(tmp_path, words, found):
+    done = run(
+        cwd=tmp_path,
+        _HGPLVM_COMPLETE="complete_bash",
+        COMP_WORDS=words,
+        COMP_CWORD=str(len(words.split()) - 1),
+    )
+    assert done.stdout.split() == found
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["ft"], ["No such command 'ft'", "See hgplvm --help."]),
+        (["--nope"], ["No such option: --nope"]),
+        (["fit"], ["Missing argument", "See hgplvm fit --help."]),
+        (["fit", "a.csv", "b.csv"], ["unexpected extra argument", "(b.csv)"]),
+        (["fit", "a.csv", "--nope"], ["No such option: --nope"]),
+        (["fit", "a.csv", "--out"], ["--out", "requires an argument"]),
+        (["fit", "a.csv", "--model", "best"], ["--model': 'best' is not one of", "'vecchia'"]),
+        (["fit", "a.csv", "--max-iter", "many"], ["--max-iter", "integer"]),
+        (["fit", "a.csv", "--max-iter", "0"], ["--max-iter"]),
+        (["fit", "a.csv", "--seed", "-1"], ["--seed"]),
+        (["transform", "m.hgplvm"], ["Missing argument", "See hgplvm transform --help."]),
+        (["decode", "m.hgplvm"], ["Missing argument"]),
+        (["plot", "a.csv", "--kind", "pie"], ["--kind", "'pie' is not one of"]),
+        (["metrics", "a.csv", "b.csv", "--neighbors", "0"], ["--neighbors"]),
+        (["demo", "--depth", "0"], ["--depth"]),
+        (["demo", "--seed", "x"], ["--seed"]),
+        (["demo", "--seed", "5000000000"], ["--seed"]),
+    ],
+)
+def test_wrong_words_are_said_in_a_line(tmp_path, arguments, says):
+    done = refuse(*arguments, cwd=tmp_path, says=says)
+    assert done.stdout == ""
+    assert not any("\u2500" <= letter <= "\u257f" for letter in done.stderr)  # boxes

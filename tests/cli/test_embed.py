@@ -1,0 +1,394 @@
+"""``hgplvm fit``, ``transform`` and ``decode``: what they read, write, say and refuse."""
+
+import csv
+import signal
+import time
+
+import anndata
+import numpy as np
+import pandas
+import pytest
+
+import hgplvm
+from hgplvm import storage
+from hgplvm.tables import read_table, write_table
+from tests.cli.command import check, finish, refuse, refuse_together, run_together, start, succeed
+
+SHORT = ("--max-iter", "5")
+# no search for it, where the embedding itself is not looked at
+QUICK = (*SHORT, "--length-scale", "1")
+COUNTS = np.random.default_rng(0).poisson(3, size=(60, 6)).astype(np.float32)
+
+
+def points_of(path):
+    table = read_table(path)
+    return table.data[:, [table.columns.index("x"), table.columns.index("y")]]
+
+
+def annotated(columns, data):
+    """The cells as an AnnData object."""
+    obs = pandas.DataFrame({"cell_type": columns["cell_type"]}, index=columns["cell"])
+    var = pandas.DataFrame(index=[f"g{j}" for j in range(data.shape[1])])
+    return anndata.AnnData(data, obs=obs, var=var)
+
+
+# --- fit ------------------------------------------------------------------------------------
+
+
+def test_fit_writes_embedding_model_and_picture_under_their_usual_names(fitted):
+    assert sorted(path.name for path in fitted.folder.iterdir()) == [
+        "cells-hgplvm.csv",
+        "cells-hgplvm.hgplvm",
+        "cells-hgplvm.png",
+        "cells.csv",
+        "state",
+    ]
+    assert fitted.picture.read_bytes().startswith(b"\x89PNG")
+    read, stopped, wrote = fitted.stdout.splitlines()
+    assert read == "Read cells.csv: 60 rows, 6 columns, labels cell_type"
+    assert stopped.startswith("HGPLVM: reached max_iter=5")
+    assert wrote == "Wrote cells-hgplvm.csv, cells-hgplvm.hgplvm, cells-hgplvm.png."
+
+
+def test_the_embedding_stands_beside_names_and_labels(fitted, columns, data):
+    with fitted.embedding.open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(rows[0]) == ["row", "x", "y", "std", "pseudotime", "cell_type"]
+    assert [row["row"] for row in rows] == columns["cell"].tolist()
+    assert [row["cell_type"] for row in rows] == columns["cell_type"].tolist()
+    assert all(0 < float(row["std"]) < np.inf for row in rows)
+    model = hgplvm.load(fitted.model)
+    np.testing.assert_allclose(points_of(fitted.embedding), model.embedding_, rtol=1e-8)
+    assert model.feature_names_in_.tolist() == [f"g{j}" for j in range(6)]
+
+
+def test_the_root_is_at_the_origin_where_time_begins(fitted, columns):
+    table = read_table(fitted.embedding)
+    model = hgplvm.load(fitted.model)
+    stem = columns["cell_type"] == "stem"
+    before = model.lorentz_.copy()
+    model.recenter(stem)
+    np.testing.assert_allclose(model.lorentz_, before, atol=1e-6)
+    radius = np.linalg.norm(points_of(fitted.embedding), axis=1)
+    pseudotime = table.data[:, table.columns.index("pseudotime")]
+    np.testing.assert_allclose(pseudotime, 2 * np.arctanh(radius), rtol=1e-6, atol=1e-8)
+    assert radius[stem].mean() < radius[~stem].mean()
+
+
+def test_a_fit_goes_on_from_its_file(fitted):
+    state = fitted.folder / "state"
+    assert storage.read(state, "checkpoint")["state"]["stop_reason"].startswith("reached max_iter")
+    again, other = run_together(
+        [
+            [*fitted.words, "--out", "again.csv"],
+            [*fitted.words, "--out", "other.csv", "--seed", "1", "--quiet"],
+        ],
+        fitted.folder,
+    )
+    check(again)
+    assert (fitted.folder / "again.csv").read_bytes() == fitted.embedding.read_bytes()
+    assert other.returncode == 2
+    assert other.stdout == ""
+    assert other.stderr.startswith("hgplvm: The checkpoint 'state' belongs to another fit: ")
+    for path in fitted.folder.glob("again.*"):
+        path.unlink()
+    assert not list(fitted.folder.glob("other.*"))
+
+
+@pytest.fixture(scope="module")
+def formats(tmp_path_factory, columns, data):
+    """Fits of the same cells from all kinds of files into all kinds of files."""
+    place = tmp_path_factory.mktemp("formats")
+    write_table(place / "tabs.tsv", columns)
+    write_table(place / "arrow.parquet", columns)
+    np.save(place / "array.npy", data)
+    np.savez(place / "arrays.npz", data=data, rows=columns["cell"], city=columns["cell_type"])
+    annotated(columns, COUNTS).write_h5ad(place / "object.h5ad")
+    commands = [
+        ["fit", "tabs.tsv", *QUICK, "--out", "tabs.parquet", "--root", "7", "--plot", "tabs.svg"],
+        ["fit", "arrow.parquet", *QUICK, "--out", "arrow.h5ad", "--root", "c9", "--color", "g1"],
+        ["fit", "array.npy", *QUICK, "--out", "array.npz", "--n-components", "3"],
+        ["fit", "arrays.npz", *QUICK, "--out", "arrays.csv.gz", "--quiet", "--model", "sparse"],
+        ["fit", "object.h5ad", *QUICK, "--normalize", "--root", "cell_type=red", "--color", "g1"],
+    ]
+    return place, [check(done) for done in run_together(commands, place)]
+
+
+def test_all_kinds_of_files_are_read_and_written(formats, columns):
+    place, done = formats
+    assert "Read array.npy: 60 rows, 6 columns\n" in done[2].stdout
+    assert done[3].stdout == ""  # --quiet
+    table = read_table(place / "tabs.parquet")
+    assert table.columns == ["x", "y", "std", "pseudotime"]
+    assert table.data[7, 3] == pytest.approx(0, abs=1e-6)
+    assert table.rows.tolist() == columns["cell"].tolist()
+    assert (place / "tabs.svg").read_text().startswith("<?xml")
+    with np.load(place / "array.npz") as arrays:
+        assert arrays["embedding"].shape == (60, 3)
+        assert arrays["lorentz"].shape == (60, 4)
+        assert arrays["std"].shape == (60,)
+    assert not (place / "array.png").exists()  # of three dimensions there is none
+    table = read_table(place / "arrays.csv.gz")
+    assert table.rows.tolist() == columns["cell"].tolist()
+    assert table.labels["city"].tolist() == columns["cell_type"].tolist()
+    assert (place / "arrays.hgplvm").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "root"), [("arrow.h5ad", "c9"), ("object-hgplvm.h5ad", None)], ids=["table", "object"]
+)
+def test_objects_hold_what_the_tools_write(formats, columns, name, root):
+    place, _ = formats
+    found = anndata.read_h5ad(place / name)
+    assert found.obs_names.tolist() == columns["cell"].tolist()
+    assert found.obs["cell_type"].tolist() == columns["cell_type"].tolist()
+    assert found.var_names.tolist() == [f"g{j}" for j in range(6)]
+    points = found.obsm["X_hgplvm"]
+    pseudotime = found.obs["hgplvm_pseudotime"].to_numpy()
+    radius = np.linalg.norm(points, axis=1)
+    np.testing.assert_allclose(pseudotime, 2 * np.arctanh(radius), atol=1e-6)
+    if root is not None:
+        assert pseudotime[found.obs_names.get_loc(root)] == pytest.approx(0, abs=1e-6)
+    np.testing.assert_allclose(hgplvm.tl.model(found).embedding_, points)
+
+
+def test_raw_counts_are_normalised_where_one_says_so(formats, tmp_path, columns):
+    annotated(columns, COUNTS).write_h5ad(tmp_path / "counts.h5ad")
+    says = ["counts.h5ad holds raw counts", "--normalize"]
+    refuse("fit", "counts.h5ad", *QUICK, cwd=tmp_path, says=says)
+    place, _ = formats
+    model = hgplvm.load(place / "object-hgplvm.hgplvm")
+    logs = np.log1p(COUNTS / COUNTS.sum(axis=1, keepdims=True) * 1e4)
+    decoded = model.inverse_transform(model.embedding_)
+    assert (anndata.read_h5ad(place / "object-hgplvm.h5ad").X == COUNTS).all()
+    np.testing.assert_allclose(decoded.mean(axis=0), logs.mean(axis=0), atol=0.3)
+
+
+def test_rows_that_are_all_equal_get_a_finite_answer(tmp_path):
+    (tmp_path / "equal.csv").write_text("a,b,c\n" + "1,2,3\n" * 40)
+    succeed("fit", "equal.csv", *SHORT, cwd=tmp_path)
+    assert (np.linalg.norm(points_of(tmp_path / "equal-hgplvm.csv"), axis=1) < 1).all()
+
+
+@pytest.mark.parametrize("running", [False, True], ids=["before", "during"])
+def test_an_interrupted_fit_leaves_whole_files_or_none(tmp_path, running):
+    data = np.random.default_rng(0).normal(size=(200, 10))
+    np.save(tmp_path / "data.npy", data)
+    words = ["fit", "data.npy", "--out", "out.csv", "--max-iter", "1000000", "--resume", "state"]
+    process = start(*words, cwd=tmp_path)
+    assert process.stdout.readline() == "Read data.npy: 200 rows, 10 columns\n"
+    while running and not (tmp_path / "state").exists():  # written when the steps begin
+        assert process.poll() is None
+        time.sleep(0.05)
+    time.sleep(0.2 if running else 1.0)
+    process.send_signal(signal.SIGINT)
+    done = finish(process)
+    assert done.returncode == 130
+    assert len(done.stderr.splitlines()) == 1
+    assert done.stderr.startswith("hgplvm: ")
+    assert "interrupted" in done.stderr
+    left = {path.name for path in tmp_path.iterdir()}
+    if running:  # what was reached
+        assert left == {"data.npy", "out.csv", "out.hgplvm", "out.png", "state"}
+        assert hgplvm.load(tmp_path / "out.hgplvm").stop_reason_.startswith("interrupted")
+        assert points_of(tmp_path / "out.csv").shape == (200, 2)
+        assert storage.read(tmp_path / "state", "checkpoint")["state"]["stop_reason"] is None
+    else:
+        assert left <= {"data.npy", "state"}
+
+
+# --- fit: what is refused before anything is computed ---------------------------------------
+
+PROSE = "a,city,b\n1,Rome,2\n2,Oslo,3\n3,Rome,4\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("gone.csv", None, ["there is no file gone.csv"]),
+        ("cells.xlsx", "PK", ["cells.xlsx is not of a kind", ".csv", ".h5ad"]),
+        ("cells", "1,2\n", ["cells is not of a kind"]),
+        ("a.csv", PROSE, ["column 'city'", "'Rome' in line 2", "--label city", "--drop city"]),
+        ("a.csv", "a,b\n1,2\n3,x\n5,6\n", ["column 'b'", "'x' in line 3", "--drop b"]),
+        ("a.csv", "a,b\n1,2\n3,4,5\n6,7\n", ["line 3 of a.csv has 3 fields"]),
+        ("a.csv", "", ["a.csv is empty"]),
+        ("a.csv", "a,b\n", ["a.csv has no rows"]),
+        ("a.csv", "a,b,c\n1,NaN,2\n3,,4\n", ["column 'b'", "no value at all", "--drop b"]),
+        ("a.csv", "a,b\n1,2\n3,inf\n", ["column 'b'", "infinite in line 3"]),
+        ("a.npz", "PK\x03\x04 and nothing more", ["a.npz is not a complete .npz file"]),
+        ("a.npy", "1,2\n3,4\n", ["a.npy is not a complete .npy file"]),
+        ("a.parquet", "PAR1", ["a.parquet is not a complete .parquet file"]),
+        ("a.h5ad", "\x89HDF and nothing more", ["a.h5ad is no AnnData file"]),
+        ("gone.h5ad", None, ["There is no file gone.h5ad"]),
+    ],
+)
+def test_data_that_cannot_be_read_are_refused(tmp_path, name, text, says):
+    if text is not None:
+        (tmp_path / name).write_text(text)
+    refuse("fit", name, *SHORT, cwd=tmp_path, says=says)
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--label", "cel_type"], ["no column 'cel_type'", "did you mean 'cell_type'?"]),
+        (["--drop", "g9"], ["no column 'g9'"]),
+        (["--color", "batch"], ["--color batch", "no such label", "cell_type"]),
+        (["--root", "batch=1"], ["--root batch=1", "no label 'batch'", "cell_type"]),
+        (["--root", "cell_type=blue"], ["no row has it", "red, stem, white"]),
+        (["--root", "c99"], ["--root c99", "row number or name"]),
+        (["--root", "60"], ["--root 60", "rows 0 to 59"]),
+        (["--root", "0.9,0.9"], ["--root 0.9,0.9", "inside the unit ball"]),
+        (["--layer", "spliced"], ["--layer goes with an .h5ad file"]),
+        (["--use-rep", "X_pca"], ["--use-rep goes with an .h5ad file"]),
+        (["--normalize"], ["--normalize goes with an .h5ad file"]),
+        (["--key", "data"], ["--key"]),
+        (["--out", "cells.csv"], ["cells.csv would be read and written"]),
+        (["--out", "cells.csv", "--force"], ["cells.csv would be read and written"]),
+        (["--out", "b.csv", "--plot", "b.csv"], ["b.csv would be", "written twice"]),
+        (["--plot", "b.png", "--n-components", "3"], ["--plot draws a disk"]),
+        (["--out", "b.xlsx"], ["--out b.xlsx must end in one of .csv"]),
+        (["--plot", "b.bmp"], ["--plot b.bmp must end in one of .png"]),
+        (["--out", "gone/b.csv"], ["--out gone/b.csv", "no folder gone"]),
+        (["--save-model", "gone/b"], ["--save-model gone/b", "no folder gone"]),
+        (["--resume", "gone/b"], ["--resume gone/b", "no folder gone"]),
+        (["--out", "cells.csv/b.csv"], ["--out cells.csv/b.csv", "no folder cells.csv"]),
+        (["--out", "."], ["--out . is a folder"]),
+    ],
+)
+def test_options_that_do_not_fit_the_data_are_refused(folder, options, says):
+    done = refuse("fit", "cells.csv", *SHORT, *options, cwd=folder, says=says)
+    assert done.stdout == ""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="uses a folder of Linux")
+def test_a_folder_that_takes_no_files_is_refused(folder):
+    says = ["--out /proc/b.csv", "cannot be written", "choose another folder"]
+    refuse("fit", "cells.csv", *SHORT, "--out", "/proc/b.csv", cwd=folder, says=says)
+
+
+@pytest.mark.parametrize("name", ["cells-hgplvm.csv", "cells-hgplvm.hgplvm", "cells-hgplvm.png"])
+def test_files_that_are_there_stay(folder, name):
+    (folder / name).write_text("mine")
+    says = [f"{name} is there already", "--force"]
+    refuse("fit", "cells.csv", *SHORT, cwd=folder, says=says)
+
+
+def test_one_row_and_a_device_that_is_not_there_are_refused(folder):
+    (folder / "one.csv").write_text("a,b,c\n1,2,3\n")
+    commands = [
+        (["fit", "one.csv", *SHORT], ["1 sample", "minimum of 2"]),
+        (["fit", "cells.csv", *SHORT, "--device", "abacus"], ["device", "abacus"]),
+    ]
+    refuse_together(commands, folder)
+
+
+def test_options_of_tables_do_not_go_with_objects(tmp_path, columns, data):
+    annotated(columns, data).write_h5ad(tmp_path / "a.h5ad")
+    for option in ("--drop", "--key"):
+        refuse("fit", "a.h5ad", option, "g1", cwd=tmp_path, says=[f"{option} goes with tables"])
+    refuse("fit", "a.h5ad", "--label", "kind", cwd=tmp_path, says=["no column 'kind'", "cell_type"])
+    refuse("fit", "a.h5ad", "--color", "g9", cwd=tmp_path, says=["--color g9", "cell_type"])
+
+
+# --- transform ------------------------------------------------------------------------------
+
+
+def test_rows_of_the_fit_get_their_places_back(fitted, tmp_path, columns):
+    write_table(tmp_path / "shuffled.csv", dict(sorted(columns.items(), reverse=True)))
+    (tmp_path / "shuffled-placed.csv").write_text("mine")  # --force replaces it
+    some = {name: column for name, column in columns.items() if name not in ("g0", "g3")}
+    write_table(tmp_path / "some.parquet", some)
+    same, shuffled_run, fewer = run_together(
+        [
+            ["transform", fitted.model, fitted.data],
+            ["transform", fitted.model, "shuffled.csv", "--quiet", "--force"],
+            ["transform", fitted.model, "some.parquet", "--out", "some.npz"],
+        ],
+        tmp_path,
+    )
+    assert check(same).stdout == "Placed 60 rows.\nWrote cells-placed.csv.\n"
+    assert check(shuffled_run).stdout == ""
+    expected = points_of(fitted.embedding)
+    table = read_table(tmp_path / "cells-placed.csv")
+    assert table.columns == ["x", "y", "std"]
+    assert table.rows.tolist() == columns["cell"].tolist()
+    assert table.labels["cell_type"].tolist() == columns["cell_type"].tolist()
+    for name in ("cells-placed.csv", "shuffled-placed.csv"):
+        np.testing.assert_allclose(points_of(tmp_path / name), expected, atol=1e-6)
+    assert fewer.returncode == 0
+    assert fewer.stderr.startswith(
+        "hgplvm: warning: 2 columns of the model are not in some.parquet"
+    )
+    assert "'g0'" in fewer.stderr
+    with np.load(tmp_path / "some.npz") as arrays:
+        assert (np.linalg.norm(arrays["embedding"], axis=1) < 1).all()
+        assert (arrays["std"] > read_table(fitted.embedding).data[:, 2].min()).all()
+
+
+def test_columns_of_other_data_are_refused(fitted, tmp_path):
+    (tmp_path / "other.csv").write_text("h0,h1\n1,2\n3,4\n")
+    (tmp_path / "three.csv").write_text("1,2,3\n4,5,7\n")
+    commands = [
+        (["transform", fitted.model, "other.csv"], ["other.csv has none of the columns", "'g0'"]),
+        (["transform", fitted.model, "three.csv"], ["three.csv has 3 columns", "fitted to 6"]),
+    ]
+    refuse_together(commands, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["gone.hgplvm", "cells.csv"], ["There is no file gone.hgplvm"]),
+        (["broken.hgplvm", "gone.csv"], ["there is no file gone.csv"]),
+        (["broken.hgplvm", "cells.csv"], ["'broken.hgplvm' is not a complete hgplvm model"]),
+        (["broken.hgplvm", "cells.csv", "--out", "broken.hgplvm"], ["would be read and written"]),
+        (["broken.hgplvm", "cells.csv", "--out", "cells.csv"], ["would be read and written"]),
+        (["broken.hgplvm", "cells.csv", "--out", "b.xlsx"], ["--out b.xlsx must end in"]),
+        (["broken.hgplvm", "cells.csv", "--out", "mine.csv"], ["is there already", "--force"]),
+    ],
+)
+def test_transform_says_in_a_line_what_is_wrong(folder, fitted, arguments, says):
+    (folder / "broken.hgplvm").write_bytes(fitted.model.read_bytes()[:-100])
+    (folder / "mine.csv").write_text("mine")
+    refuse("transform", *arguments, cwd=folder, says=says)
+
+
+# --- decode ---------------------------------------------------------------------------------
+
+
+def test_points_are_decoded(fitted, tmp_path):
+    done = succeed("decode", fitted.model, fitted.embedding, "--std", cwd=tmp_path)
+    name = "cells-hgplvm-decoded.csv"
+    assert done.stdout == f"Decoded 60 points into 6 columns.\nWrote {name}.\n"
+    table = read_table(tmp_path / name)
+    genes = [f"g{j}" for j in range(6)]
+    assert table.columns == [*genes, *(f"{gene}_std" for gene in genes)]
+    assert table.rows.tolist() == [f"c{i}" for i in range(60)]
+    model = hgplvm.load(fitted.model)
+    mean, std = model.inverse_transform(points_of(fitted.embedding), return_std=True)
+    np.testing.assert_allclose(table.data, np.hstack([mean, std]), rtol=1e-6, atol=1e-8)
+
+
+def test_points_that_are_not_of_the_disk_are_refused(fitted, tmp_path):
+    (tmp_path / "far.csv").write_text("x,y\n0.1,0.2\n0.8,0.8\n")
+    (tmp_path / "three.csv").write_text("1,2,3\n4,5,6\n")
+    commands = [
+        (["decode", fitted.model, "far.csv"], ["Poincaré ball", "1.13"]),
+        (["decode", fitted.model, "three.csv"], ["three.csv has 3 columns", "the model has 2"]),
+    ]
+    refuse_together(commands, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["gone.hgplvm", "cells.csv"], ["There is no file gone.hgplvm"]),
+        (["cells.csv", "gone.csv"], ["There is no file gone.csv"]),
+        (["m.hgplvm", "cells.csv", "--out", "m.hgplvm"], ["would be read and written"]),
+        (["m.hgplvm", "cells.csv", "--out", "b.h5ad"], ["--out b.h5ad must end in"]),
+    ],
+)
+def test_decode_says_in_a_line_what_is_wrong(folder, arguments, says):
+    (folder / "m.hgplvm").write_text("")
+    refuse("decode", *arguments, cwd=folder, says=says)

@@ -1,0 +1,152 @@
+"""``hgplvm plot`` and ``hgplvm metrics``: pictures and numbers of an embedding."""
+
+import json
+
+import numpy as np
+import pytest
+
+import hgplvm
+from hgplvm.metrics import evaluate
+from hgplvm.tables import read_table, write_table
+from tests.cli.command import check, refuse, run_together, succeed
+
+PNG = b"\x89PNG"
+
+
+# --- plot -----------------------------------------------------------------------------------
+
+
+def test_every_kind_of_picture_is_drawn(fitted, tmp_path):
+    adata = hgplvm_object(fitted)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    write_npz(fitted, tmp_path / "cells.npz")
+    commands = {
+        "disk.png": [fitted.embedding, "--color", "cell_type", "--root", "cell_type=red"],
+        "npz.png": ["cells.npz", "--color", "pseudotime", "--root", "0.1,0.2", "--zoom", "2"],
+        "h5ad.pdf": ["cells.h5ad", "--color", "g1", "--root", "cell_type=red"],
+        "uncertainty.svg": ["cells.h5ad", "--kind", "uncertainty"],
+        "decoder.png": [fitted.model, "--kind", "decoder", "--feature", "g2", "--root", "3"],
+        "scales.png": [fitted.model, "--kind", "length-scales"],
+        "history.png": [fitted.model, "--kind", "history"],
+    }
+    words = [["plot", *options, "--out", out] for out, options in commands.items()]
+    for out, done in zip(commands, run_together(words, tmp_path), strict=True):
+        assert check(done).stdout == f"Wrote {out}.\n"
+    starts = {".png": PNG, ".pdf": b"%PDF", ".svg": b"<?xml"}
+    for out in commands:
+        path = tmp_path / out
+        assert path.read_bytes().startswith(starts[path.suffix])
+
+
+def hgplvm_object(fitted):
+    """The shared fit as an AnnData object that the tools wrote."""
+    import anndata
+
+    table = read_table(fitted.data)
+    adata = anndata.AnnData(table.data)
+    adata.obs_names, adata.var_names = table.rows, table.columns
+    adata.obs["cell_type"] = table.labels["cell_type"]
+    model = hgplvm.load(fitted.model)
+    model.__dict__.pop("feature_names_in_")  # as those of arrays
+    _, covariance = model.transform(table.data, return_cov=True)
+    hgplvm.tl.write_positions(adata, model.embedding_, covariance)
+    return adata
+
+
+def write_npz(fitted, path):
+    table = read_table(fitted.embedding)
+    pseudotime = table.data[:, table.columns.index("pseudotime")]
+    np.savez(path, embedding=table.data[:, :2], pseudotime=pseudotime, rows=table.rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["gone.csv"], ["There is no file gone.csv"]),
+        (["points.xlsx"], ["points.xlsx is not of a kind"]),
+        (["points.csv", "--color", "batch"], ["--color batch", "no such label", "kind"]),
+        (["points.csv", "--kind", "decoder"], ["--kind decoder needs --feature NAME"]),
+        (["points.csv", "--kind", "history"], ["--kind history needs a model"]),
+        (["points.csv", "--out", "a.bmp"], ["--out a.bmp must end in one of .png"]),
+        (["points.csv", "--out", "gone/a.png"], ["no folder gone"]),
+        (["points.csv", "--out", "/dev/null/a.png"], ["no folder /dev/null"]),
+        (["points.csv", "--out", "taken.png"], ["taken.png is there already", "--force"]),
+        (["taken.csv"], ["taken.png is there already", "--force"]),
+        (["broken.npz", "--out", "a.png"], ["broken.npz is not a complete .npz file"]),
+    ],
+)
+def test_plot_says_in_a_line_what_is_wrong(tmp_path, arguments, says):
+    (tmp_path / "points.csv").write_text("x,y,kind\n0.1,0.2,a\n0.3,0.1,b\n-0.1,0,a\n")
+    (tmp_path / "points.xlsx").write_text("PK")
+    (tmp_path / "taken.csv").write_text("x,y\n0.1,0.2\n")
+    (tmp_path / "taken.png").write_text("mine")
+    (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04")
+    refuse("plot", *arguments, cwd=tmp_path, says=says)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "says"),
+    [
+        ("x,y\n0.1,0.2\n0.9,0.9\n", [], ["inside the unit disk"]),
+        ("x,y\n0.1,0.2\n0.2,0.3\n", ["--root", "7"], ["--root 7", "rows 0 to 1"]),
+    ],
+)
+def test_points_that_cannot_be_drawn_are_refused(tmp_path, text, options, says):
+    (tmp_path / "points.csv").write_text(text)
+    refuse("plot", "points.csv", *options, cwd=tmp_path, says=says)
+
+
+# --- metrics --------------------------------------------------------------------------------
+
+
+def test_metrics_are_those_of_the_library(fitted, tmp_path, data, columns):
+    hgplvm_object(fitted).write_h5ad(tmp_path / "cells.h5ad")
+    as_json, lines = run_together(
+        [
+            ["metrics", fitted.data, fitted.embedding, "--json", "--neighbors", "7"],
+            ["metrics", "cells.h5ad"],
+        ],
+        tmp_path,
+    )
+    points, labels = read_table(fitted.embedding).data[:, :2], columns["cell_type"]
+    expected = evaluate(data, points, labels, metric="poincare", n_neighbors=7)
+    assert json.loads(check(as_json).stdout) == pytest.approx(expected, rel=1e-6)
+    expected = evaluate(data, points, labels, metric="poincare")
+    shown = check(lines).stdout.splitlines()
+    assert [line[:20].strip() for line in shown] == [name.replace("_", " ") for name in expected]
+    assert [float(line[20:28]) for line in shown] == pytest.approx([*expected.values()], abs=1e-4)
+    assert shown[-1].endswith("(label cell_type)")
+
+
+def test_points_of_a_plane_are_measured_as_such(tmp_path):
+    random = np.random.default_rng(0)
+    points = 5 * random.normal(size=(40, 3))
+    np.save(tmp_path / "data.npy", points @ random.normal(size=(3, 5)))
+    np.savez(tmp_path / "points.npz", embedding=points)
+    done = succeed("metrics", "data.npy", "points.npz", "--flat", "--json", cwd=tmp_path)
+    expected = evaluate(np.load(tmp_path / "data.npy"), points, metric="euclidean")
+    assert json.loads(done.stdout) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["cells.csv"], ["name the embedding of cells.csv too"]),
+        (["cells.csv", "gone.csv"], ["There is no file gone.csv"]),
+        (["gone.csv", "points.csv"], ["There is no file gone.csv"]),
+        (["cells.csv", "points.csv"], ["cells.csv has 60 rows", "points.csv has 2"]),
+        (["cells.csv", "points.csv", "--label", "batch"], ["no column 'batch'"]),
+        (["cells.csv", "points.csv", "--layer", "raw"], ["--layer goes with an .h5ad file"]),
+        (["points.csv", "cells.xlsx"], ["cells.xlsx is not of a kind"]),
+    ],
+)
+def test_metrics_say_in_a_line_what_is_wrong(folder, arguments, says):
+    write_table(folder / "points.csv", {"x": np.array([0.1, 0.2]), "y": np.array([0.1, 0.3])})
+    (folder / "cells.xlsx").write_text("PK")
+    refuse("metrics", *arguments, cwd=folder, says=says)
+
+
+def test_missing_entries_have_no_distances(tmp_path):
+    (tmp_path / "holes.csv").write_text("a,b\n1,2\n3,\n5,6\n")
+    (tmp_path / "points.csv").write_text("x,y\n0.1,0.2\n0.3,0.1\n-0.1,0\n")
+    refuse("metrics", "holes.csv", "points.csv", cwd=tmp_path, says=["missing entries"])
