@@ -29,6 +29,7 @@ from sklearn.base import clone
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._anndata import Keys
+from hgplvm._columns import aligned
 from hgplvm.estimators import choose_model
 from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.estimators.choice import MODELS
@@ -409,20 +410,15 @@ def _matched(owner: str, matrix: ad.Matrix, features: Array) -> Any:
             f"{owner} matches columns by name, and {str(twice[0])!r} stands twice among the new "
             "ones: run adata.var_names_make_unique() first."
         )
-    place = {name: i for i, name in enumerate(columns)}
-    at = np.array([place.get(name, -1) for name in wanted])
-    if (at < 0).all():
+    values, missing = aligned(matrix.values, columns.tolist(), wanted.tolist())
+    if len(missing) == len(wanted):
         raise ValueError(
-            f"{owner} finds none of the {len(wanted)} columns of the fit ({str(wanted[0])!r}, …) "
+            f"{owner} finds none of the {len(wanted)} columns of the fit ({missing[0]!r}, …) "
             "among the new rows: check that both have the same kind of names in var_names."
         )
-    if missing := int((at < 0).sum()):
-        logger.warning("%d of %d columns are missing in the new rows", missing, len(wanted))
-    values = matrix.values[:, np.maximum(at, 0)]
-    if not missing:
-        return values
-    dense = np.asarray(values.todense() if hasattr(values, "todense") else values, dtype=float)
-    return np.where(at >= 0, dense, np.nan)
+    if missing:
+        logger.warning("%d of %d columns are missing in the new rows", len(missing), len(wanted))
+    return values
 
 
 def _find_root(owner: str, root: object, points: torch.Tensor) -> torch.Tensor:

@@ -2,10 +2,12 @@
 
 import json
 
+import anndata
 import numpy as np
 import pytest
 
 import hgplvm
+from hgplvm import tl
 from hgplvm.metrics import evaluate
 from hgplvm.tables import read_table, write_table
 from tests.cli.command import check, refuse, run_together, succeed
@@ -150,3 +152,16 @@ def test_missing_entries_have_no_distances(tmp_path):
     (tmp_path / "holes.csv").write_text("a,b\n1,2\n3,\n5,6\n")
     (tmp_path / "points.csv").write_text("x,y\n0.1,0.2\n0.3,0.1\n-0.1,0\n")
     refuse("metrics", "holes.csv", "points.csv", cwd=tmp_path, says=["missing entries"])
+
+
+def test_metrics_see_the_rows_as_the_fit_saw_them(tmp_path):
+    """Columns, layer and preparation are those of the fit, not all of X."""
+    rng = np.random.default_rng(0)
+    adata = anndata.AnnData(rng.poisson(3.0, size=(50, 12)).astype(float))
+    adata.var["highly_variable"] = np.arange(12) < 6
+    tl.hgplvm(adata, "sparse", normalize=True, max_iter=3)
+    adata.write_h5ad(tmp_path / "counts.h5ad")
+    done = succeed("metrics", "counts.h5ad", "--json", cwd=tmp_path)
+    logs = np.log1p(1e4 * adata.X / adata.X.sum(1, keepdims=True))[:, :6]
+    expected = evaluate(logs, adata.obsm["X_hgplvm"], metric="poincare")
+    assert json.loads(done.stdout) == pytest.approx(expected, rel=1e-4)

@@ -1,5 +1,7 @@
 """scikit-learn's own checks, for every estimator. None is excepted."""
 
+import numpy as np
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from hgplvm import (

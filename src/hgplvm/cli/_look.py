@@ -17,6 +17,7 @@ from hgplvm.cli._rows import (
     check_color,
     check_output,
     read_embedding,
+    read_fitted,
     read_rows,
     root_of,
     suffix,
@@ -156,9 +157,11 @@ def metrics(
         for path in (data, embedding):
             if path is not None and not path.exists():
                 raise FileNotFoundError(f"There is no file {path}; check its name.")
-        rows = read_rows(
-            data, labels=labels, drop=drop, key=key, layer=layer, use_rep=use_rep, normalize=False
-        )
+        if embedding is None and layer is None and use_rep is None:
+            rows = read_fitted(data, labels)
+        else:
+            source: dict[str, Any] = {"layer": layer, "use_rep": use_rep, "normalize": False}
+            rows = read_rows(data, labels=labels, drop=drop, key=key, **source)
         found = read_embedding(embedding if embedding is not None else data)
         if len(found.points) != rows.data.shape[0]:
             raise ValueError(

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 
+from hgplvm._columns import aligned
 from hgplvm.files import whole
 from hgplvm.tables import read_table, write_table
 
@@ -22,6 +23,7 @@ __all__ = [
     "embedding_columns",
     "matched",
     "read_embedding",
+    "read_fitted",
     "read_rows",
     "root_of",
     "suffix",
@@ -179,18 +181,32 @@ def matched(rows: Rows, wanted: Array | None, n_columns: int, path: Path) -> tup
                 f"{path} has {rows.data.shape[1]} columns, and the model was fitted to {n_columns}."
             )
         return rows.data, []
-    place = {name: i for i, name in enumerate(rows.columns)}
-    at = np.array([place.get(str(name), -1) for name in wanted])
-    if (at < 0).all():
+    names = [str(name) for name in wanted]
+    values, missing = aligned(rows.data, rows.columns, names)
+    if len(missing) == len(names):
         raise ValueError(
-            f"{path} has none of the columns that the model was fitted to, such as {wanted[0]!r}."
+            f"{path} has none of the columns that the model was fitted to, such as {names[0]!r}."
         )
-    missing = [str(name) for name in np.asarray(wanted)[at < 0]]
-    data = rows.data[:, np.maximum(at, 0)]
-    if not missing:
-        return data, missing
-    dense = np.asarray(data.todense() if hasattr(data, "todense") else data, dtype=float)
-    return np.where(at >= 0, dense, np.nan), missing
+    return values, missing
+
+
+def read_fitted(path: Path, labels: list[str] | None = None) -> Rows:
+    """Read from an .h5ad file the rows as a fit saw them: its layer, representation and columns."""
+    rows = read_rows(path, labels=labels, load=False, normalize=False)
+    found = rows.adata.uns.get("hgplvm")
+    if found is None:
+        return read_rows(path, labels=labels, normalize=False)
+    params = found["params"]
+    seen = read_rows(
+        path,
+        labels=labels,
+        layer=params.get("layer"),
+        use_rep=params.get("use_rep"),
+        normalize=bool(params.get("normalize", False)),
+        all_columns=True,
+    )
+    values, _ = aligned(seen.data, seen.columns, [str(name) for name in found["features"]])
+    return replace(seen, data=values)
 
 
 def read_embedding(path: Path, n_components: int | None = None) -> Embedded:

@@ -192,7 +192,7 @@ def draw_points(
 ) -> None:
     """Scatter points with their colours and a legend."""
     if size is not None:
-        check.check_number(owner, "size", size, low=0, closed=False)
+        check.check_number(owner, "size", size, low=0)
     style: dict[str, Any] = {
         "s": size if size is not None else float(np.clip(12_000 / len(points), 1.0, 24.0)),
         "linewidths": 0,
@@ -203,17 +203,18 @@ def draw_points(
     if colors is None:
         ax.scatter(*points.T, color=OKABE_ITO[0], **style)
     elif colors.continuous:
-        scale = color_map(owner, palette)
-        _draw_continuous(ax, points, colors, scale, style, legend != "none")
+        _draw_continuous(ax, points, colors, color_map(owner, palette), style, legend != "none")
     else:
         _draw_categories(ax, points, colors, style)
         if legend == "side":
             ax.set_anchor("W")  # what room is left is the legend's
+            # markers of one size, however small the points
+            scale = (40.0 / style["s"]) ** 0.5 if style["s"] else 1.0
             ax.legend(
                 loc="center left",
                 bbox_to_anchor=(1.0, 0.5),
                 frameon=False,
-                markerscale=(40.0 / style["s"]) ** 0.5,  # of one size, however small the points
+                markerscale=scale,
                 ncols=columns_of(colors),
             )
         elif legend == "on data":
