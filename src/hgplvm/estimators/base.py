@@ -30,6 +30,7 @@ from hgplvm.kernels import Exponential, Kernel
 from hgplvm.objectives import Parameters, inside
 from hgplvm.objectives.responses import Imputation
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
+from hgplvm.progress import progress
 from hgplvm.start import RATE, Begin, find_start
 
 __all__ = ["Array", "BaseGPLVM"]
@@ -155,7 +156,9 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         if begun is not None:
             begin = Begin.restored(begun)
         else:
-            begin = self._begin(scaled, generator, imputation=imputation)
+            with progress(1, what="search for a start", verbose=self.verbose) as bar:
+                begin = self._begin(scaled, generator, imputation=imputation)
+                bar.update()
         logger.info("%s starts at length scale %.4g", self._name, begin.length_scale)
         parameters = self._parameters(begin, (unit / self._scale) ** 2)
         if unit != self._scale:
