@@ -403,7 +403,8 @@ def test_rows_to_encode_are_checked():
 
 
 @pytest.mark.parametrize("verbose", [0, 1])
-def test_a_progress_bar(capsys, verbose):
+def test_a_progress_bar(capsys, monkeypatch, verbose):
+    monkeypatch.setattr("hgplvm.progress._is_terminal", lambda _: True)
     small(rotated=True, verbose=verbose).fit(Y)
     assert ("RotHVAE, 6 units" in capsys.readouterr().err) == bool(verbose)
 

@@ -165,8 +165,8 @@ def test_the_first_level_mends_the_large_shape(in_two_levels, monkeypatch):
 def test_the_first_level_is_fitted_and_its_rows_keep_their_places(in_two_levels, monkeypatch):
     fitted = []
 
-    def climb(objective, parameters, optimizer, n_steps):
-        result = vecchia.climb_(objective, parameters, optimizer, n_steps)
+    def climb(objective, parameters, optimizer, n_steps, **options):
+        result = vecchia.climb_(objective, parameters, optimizer, n_steps, **options)
         fitted.append((objective, parameters, result))
         return result
 
