@@ -24,15 +24,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from sklearn.base import clone
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
-from hgplvm._anndata import Keys
 from hgplvm._columns import aligned
-from hgplvm.estimators import choose_model
+from hgplvm._embedding import estimator_of, posterior, results_of, write_positions
 from hgplvm.estimators.base import BaseGPLVM
-from hgplvm.estimators.choice import MODELS
 from hgplvm.geometry import lorentz, poincare_to_lorentz, wrapped_normal
 from hgplvm.places import find_place
 
@@ -41,9 +38,6 @@ __all__ = ["hgplvm", "model", "pseudotime", "transform"]
 logger = logging.getLogger(__name__)
 
 Array = np.ndarray[Any, np.dtype[Any]]
-
-# rows whose uncertainty is computed at a time
-CHUNK = 20_000
 
 
 def hgplvm(
@@ -136,7 +130,7 @@ def hgplvm(
     if place is not None:
         estimator.recenter(place)
     covariance = posterior(estimator, matrix.values)
-    found = _results(estimator, matrix, keep_model=keep_model)
+    found = results_of(estimator, matrix.columns, matrix.source, keep_model=keep_model)
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
     write_positions(adata, estimator.embedding_, covariance, keys=keys, uns={keys.uns: found})
@@ -283,115 +277,6 @@ def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool 
 
 
 # --- parts ----------------------------------------------------------------------------------
-
-
-def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> BaseGPLVM:
-    """Return the estimator to fit: a copy of the one that is given, or that of a name."""
-    if isinstance(model, BaseGPLVM):
-        estimator: BaseGPLVM = clone(model)
-        own = ("n_components", "random_state")
-        parameters = {name: value for name, value in parameters.items() if name not in own}
-    else:
-        if not isinstance(model, str):
-            raise ValueError(
-                "The 'model' parameter of tl.hgplvm must be the name of a model, such as "
-                f"'bayesian' or 'auto', or an estimator. Got {model!r:.60} instead."
-            )
-        check.check_option("tl.hgplvm", "model", model, ("auto", *MODELS))
-        estimator = choose_model(model, n_rows)()
-        if isinstance(most := getattr(estimator, "n_inducing", None), int):
-            parameters = {"n_inducing": min(most, n_rows), **parameters}
-    kind = type(estimator)
-    if kind._manifold is not lorentz:
-        raise ValueError(
-            f"The 'model' parameter of tl.hgplvm must be hyperbolic. Got {kind.__name__}, which is "
-            "flat: fit it to adata.X itself and put its embedding_ into adata.obsm."
-        )
-    if unknown := sorted(parameters.keys() - estimator.get_params().keys()):
-        raise TypeError(
-            f"tl.hgplvm has no parameter {unknown[0]!r}, nor has {kind.__name__}, whose parameters "
-            f"are {', '.join(sorted(estimator.get_params()))}."
-        )
-    estimator.set_params(**parameters)
-    return estimator
-
-
-def posterior(estimator: BaseGPLVM, values: Any) -> Array:
-    """Return covariances [n, Q, Q] of the rows of a fit, for every model."""
-    if hasattr(estimator, "posterior_cov_"):
-        return np.asarray(estimator.posterior_cov_)
-    rows = range(0, values.shape[0], CHUNK)
-    found = [estimator.transform(values[at : at + CHUNK], return_cov=True)[1] for at in rows]
-    return np.concatenate(found)
-
-
-def _results(estimator: BaseGPLVM, matrix: ad.Matrix, *, keep_model: bool) -> dict[str, Any]:
-    """Return what goes into uns: nothing but what a file can hold."""
-    parameters = estimator.get_params(deep=False)
-    kept = {k: _plain(v) for k, v in parameters.items()}
-    params = {"model": type(estimator).__name__, **matrix.source, **kept}
-    steps, evidence, noise = {}, {}, {}
-    for name, values in estimator.history_.items():
-        if name.startswith("search_"):
-            evidence[name.removeprefix("search_")] = values
-        elif name.startswith("noise_") and name != "noise_variance":
-            noise[name.removeprefix("noise_")] = values
-        else:
-            steps[name] = values
-    found = {
-        "params": {name: value for name, value in params.items() if value is not None},
-        "length_scale": float(estimator.length_scale_),
-        "variance": float(estimator.variance_),
-        "noise_variance": float(estimator.noise_variance_),
-        "log_likelihood": float(estimator.log_likelihood_),
-        "n_iter": int(estimator.n_iter_),
-        "stop_reason": estimator.stop_reason_,
-        "history": steps,
-        "features": np.asarray(matrix.columns, dtype=str).astype(object),
-    }
-    for name, curve in (("evidence", evidence), ("noise", noise)):
-        if curve:
-            found[name] = {
-                k: v.astype(object) if v.dtype.kind == "U" else v for k, v in curve.items()
-            }
-    if keep_model:
-        found["fitted"] = ad.model_bytes(estimator)
-    return found
-
-
-def _plain(value: Any) -> Any:
-    """Return a parameter as a file can hold it; None where it cannot."""
-    if isinstance(value, np.random.RandomState) or callable(value):
-        return None
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    return check.as_array(value) if hasattr(value, "__len__") else str(value)
-
-
-def write_positions(
-    adata: Any,
-    embedding: Array,
-    covariance: Array,
-    *,
-    keys: Keys = Keys(),  # noqa: B008
-    uns: dict[str, Any] | None = None,
-) -> None:
-    """Set where rows are, and how sure that is."""
-    n, q = embedding.shape
-    variances = np.diagonal(covariance, axis1=1, axis2=2)
-    ad.write(
-        adata,
-        obsm={
-            keys.embedding: embedding,
-            keys.lorentz: poincare_to_lorentz(torch.from_numpy(embedding).double()).numpy(),
-            keys.covariance: covariance.reshape(n, q * q),
-        },
-        obs={keys.std: np.sqrt(variances.mean(axis=1))},
-        uns=uns or {},
-    )
-    for name in (keys.pseudotime, keys.pseudotime_std):  # of positions that are no more
-        if name in adata.obs:
-            del adata.obs[name]
 
 
 def _matched(owner: str, matrix: ad.Matrix, features: Array) -> Any:

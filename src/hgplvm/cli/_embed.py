@@ -270,7 +270,7 @@ def transform(
         points, covariance = fitted.transform(values, return_cov=True)
         found = Embedded(points, _std(covariance), rows.labels, rows.names)
         if suffix(place) == ".h5ad":
-            from hgplvm.tl import write_positions
+            from hgplvm._embedding import write_positions
 
             adata = rows.adata if rows.adata is not None else as_anndata(rows)
             write_positions(adata, points, covariance)
@@ -331,7 +331,7 @@ def decode(
 def _fit_table(
     rows: Rows, model: str, parameters: dict[str, Any], root: Any
 ) -> tuple[BaseGPLVM, Embedded]:
-    from hgplvm.tl import estimator_of, posterior
+    from hgplvm._embedding import estimator_of, posterior
 
     fitted = estimator_of(model, rows.data.shape[0], parameters)
     fitted.fit(rows.data)

@@ -58,6 +58,7 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
+    source_: dict[str, Any]
     # a subclass with another one is a model of its own
     kernel: Kernel = Exponential()
     # whether latents could explain a row's own noise, so that rows must be held out to tell it

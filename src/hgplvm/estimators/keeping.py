@@ -29,7 +29,8 @@ ATTRIBUTES = (
     "n_features_in_",
 )
 # and those that only some models have
-OPTIONAL = ("feature_names_in_", "n_inducing_", "_sklearn_output_config")
+# (source_ is set where rows come from an AnnData object: its layer, representation, preparation)
+OPTIONAL = ("feature_names_in_", "n_inducing_", "source_", "_sklearn_output_config")
 
 
 class KeptModel:
