@@ -42,10 +42,10 @@ def test_keys():
     assert ad.Keys() == ad.Keys("hgplvm") == ad.checked_keys("tl.x", "key", "hgplvm")
 
 
-@pytest.mark.parametrize("value", ["", None, 3, b"fit", ["fit"]])
+@pytest.mark.parametrize("value", ["", None, 3, b"fit", ["fit"], "a/b"])
 def test_keys_are_texts(value):
     with pytest.raises(
-        ValueError, match=r"'key' parameter of tl\.x must be a text, the name of the re"
+        ValueError, match=r"'key' parameter of tl\.x must be a text without '/', the name of the re"
     ):
         ad.checked_keys("tl.x", "key", value)
 
@@ -243,15 +243,15 @@ def test_other_warnings_are_let_through():
 
 def test_results_need_both_the_numbers_and_the_embedding():
     adata, keys = table(), ad.Keys()
-    for part in ("neither", "uns", "word"):
-        if part == "uns":
-            adata.uns["hgplvm"] = {"n_iter": 3}
-        if part == "word":
-            adata.obsm["X_hgplvm"], adata.uns["hgplvm"] = Y[:, :2], "fit"
+    for found in (None, {"n_iter": 3}):
+        adata.uns["hgplvm"] = found
         with pytest.raises(
             ValueError, match=r"tl\.x finds no embedding under the key 'hgplvm': run"
         ):
             ad.results("tl.x", adata, keys)
+    adata.obsm["X_hgplvm"], adata.uns["hgplvm"] = Y[:, :2], "fit"
+    with pytest.raises(ValueError, match=r"tl\.x finds positions .*nothing of their fit in"):
+        ad.results("tl.x", adata, keys)
     adata.uns["hgplvm"] = {"n_iter": 3}
     assert ad.results("tl.x", adata, keys) == {"n_iter": 3}
     with pytest.raises(ValueError, match=r"tl\.hgplvm\(adata, key_added='two'\) first"):

@@ -13,6 +13,7 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +22,22 @@ import torch
 from scipy.sparse import issparse
 
 from hgplvm._optional import require
+from hgplvm.geometry import poincare_to_lorentz
 
 __all__ = [
     "Keys",
     "Matrix",
+    "check_anndata",
+    "check_embedded",
+    "check_writable",
+    "checked_keys",
     "in_memory",
     "is_anndata",
     "layer_of",
     "looks_like_counts",
+    "model_bytes",
     "normalized",
+    "positions",
     "read_matrix",
     "results",
     "root_rows",
@@ -140,6 +148,8 @@ def read_matrix(
             "normalize=False, to take these numbers as they are)."
         )
     kept = _mask(owner, adata, mask_var)
+    if normalize is not None:
+        source["normalize"] = bool(normalize)
     if normalize:
         if not _whole_numbers(values):
             raise ValueError(
@@ -149,7 +159,6 @@ def read_matrix(
         choose = kept is None and isinstance(mask_var, str)
         values, variable = normalized(owner, values, choose=choose)
         kept = variable if kept is None else kept
-        source["normalize"] = True
     if kept is not None:
         values, columns = values[:, np.flatnonzero(kept)], columns[kept]
         logger.info("using %d of %d columns", len(columns), len(kept))
@@ -205,7 +214,10 @@ def _mask(owner: str, adata: Any, mask_var: Any) -> Array | None:
                 f"The 'mask_var' parameter of {owner} must be a column of adata.var, a mask of its "
                 f"rows, or None. Got {mask_var!r} instead; there are {_listed(adata.var.columns)}."
             )
-        mask_var = adata.var[mask_var].to_numpy()
+        column = adata.var[mask_var]
+        if str(column.dtype) == "boolean":  # pandas' own, in which entries may be missing
+            column = column.fillna(False).astype(bool)
+        mask_var = column.to_numpy()
     if mask_var is None:
         return None
     mask = np.asarray(mask_var)
@@ -273,13 +285,32 @@ def write(adata: Any, **columns: dict[str, Any]) -> None:
                 getattr(adata, where)[key] = value
 
 
-def results(owner: str, adata: Any, keys: Keys) -> dict[str, Any]:
-    """Return what a fit left in uns."""
-    found = adata.uns.get(keys.uns)
-    if not isinstance(found, Mapping) or keys.embedding not in adata.obsm:
+def check_embedded(owner: str, adata: Any, keys: Keys) -> None:
+    """Refuse an object without an embedding."""
+    if keys.embedding not in adata.obsm:
         raise ValueError(
             f"{owner} finds no embedding under the key {keys.name!r}: run "
             f"hgplvm.tl.hgplvm(adata{_key_added(keys)}) first."
+        )
+
+
+def positions(adata: Any, keys: Keys) -> torch.Tensor:
+    """Return the points of an embedding, on the Lorentz model."""
+    if keys.lorentz in adata.obsm:
+        return torch.from_numpy(np.array(adata.obsm[keys.lorentz], dtype=np.float64))
+    return poincare_to_lorentz(
+        torch.from_numpy(np.array(adata.obsm[keys.embedding], dtype=np.float64))
+    )
+
+
+def results(owner: str, adata: Any, keys: Keys) -> dict[str, Any]:
+    """Return what a fit left in uns."""
+    check_embedded(owner, adata, keys)
+    found = adata.uns.get(keys.uns)
+    if not isinstance(found, Mapping):
+        raise ValueError(
+            f"{owner} finds positions under the key {keys.name!r}, but nothing of their fit in "
+            f"adata.uns: run hgplvm.tl.hgplvm(adata{_key_added(keys)}) again."
         )
     return dict(found)
 
@@ -356,8 +387,10 @@ def category_mask(owner: str, name: str, adata: Any, column: str, wanted: object
             f"The {name!r} of {owner} names {column!r}, which is no column of adata.obs; there "
             f"are {_listed(adata.obs.columns)}."
         )
-    found = adata.obs[column].astype(str).to_numpy()
-    mask: Array = found == str(wanted)
+    values = adata.obs[column]
+    found = values.astype(str).to_numpy()
+    number = isinstance(wanted, Real) and values.dtype.kind in "iuf"
+    mask: Array = values.to_numpy() == wanted if number else found == str(wanted)
     if not mask.any():
         raise ValueError(
             f"The {name!r} of {owner} names {wanted!r}, which no row has in {column!r}; there are "
@@ -368,10 +401,10 @@ def category_mask(owner: str, name: str, adata: Any, column: str, wanted: object
 
 def checked_keys(owner: str, name: str, value: object) -> Keys:
     """Keys of a name."""
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str) or not value or "/" in value:
         raise ValueError(
-            f"The {name!r} parameter of {owner} must be a text, the name of the results in adata. "
-            f"Got {value!r} instead."
+            f"The {name!r} parameter of {owner} must be a text without '/', the name of the "
+            f"results in adata. Got {value!r} instead."
         )
     return Keys(value)
 
@@ -386,6 +419,15 @@ def check_anndata(owner: str, thing: Any, *, least: int = 1) -> None:
     if thing.n_obs < least:
         raise ValueError(
             f"The 'adata' of {owner} must have {least} rows or more. Got {thing.n_obs} instead."
+        )
+
+
+def check_writable(owner: str, adata: Any, *, copy: bool) -> None:
+    """Refuse, before a long fit, an object that cannot take results."""
+    if adata.is_view and adata.isbacked and not copy:
+        raise ValueError(
+            f"The 'adata' of {owner} is a view of an object that is backed by a file, which cannot "
+            "be written to: pass adata.to_memory(), or copy=True."
         )
 
 

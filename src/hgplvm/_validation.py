@@ -92,9 +92,10 @@ def check_device(owner: str, value: object) -> torch.device:
     try:
         torch.zeros(1, dtype=torch.float64, device=device).cpu()
     except (AssertionError, NotImplementedError, RuntimeError, TypeError):
-        raise _reject(
-            owner, "device", "one that torch can use for float64 on this machine, or 'auto'", value
-        ) from None
+        allowed = "one that torch can use for float64 on this machine, or 'auto'"
+        if device.type == "cuda" and not torch.cuda.is_available():
+            allowed += "; torch sees no GPU here"
+        raise _reject(owner, "device", allowed, value) from None
     return device
 
 

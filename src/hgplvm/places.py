@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from hgplvm import _validation as check
-from hgplvm.geometry import Manifold
+from hgplvm.geometry import Manifold, lorentz
 
 __all__ = ["find_place"]
 
@@ -22,8 +22,8 @@ def find_place(
     value: object,
     points: Tensor,
     *,
-    manifold: Manifold,
-    at: Callable[[np.ndarray[Any, Any]], Tensor],
+    manifold: Manifold = lorentz,
+    at: Callable[[np.ndarray[Any, Any]], Tensor] | None = None,
 ) -> Tensor:
     """Return the point that a value names.
 
@@ -36,9 +36,9 @@ def find_place(
     points : Tensor [n, ·]
         The rows.
     manifold : Manifold
-        Where they lie.
-    at : callable
-        Turns checked coordinates [Q] into a point.
+        Where they lie; by default the Lorentz model.
+    at : callable, optional
+        Turns coordinates [Q] into a point; by default those of the Poincaré ball.
     """
     n, q = len(points), manifold.to_tangent(points[:1]).shape[1]
     if isinstance(value, Integral) and not isinstance(value, bool) and -n <= int(value) < n:
@@ -60,4 +60,7 @@ def find_place(
             f"The {name!r} of {owner} must be a row index below {n}, a mask of rows, or a "
             f"point of {q} coordinates. Got {value!r:.60} instead."
         )
-    return at(array)
+    if at is not None:
+        return at(array)
+    checked = check.check_coordinates(owner, name, array[None], q, inside_ball=True)
+    return manifold.from_chart(torch.from_numpy(checked))[0]

@@ -30,7 +30,7 @@ from hgplvm import _validation as check
 from hgplvm._columns import aligned
 from hgplvm._embedding import estimator_of, posterior, results_of, write_positions
 from hgplvm.estimators.base import BaseGPLVM
-from hgplvm.geometry import lorentz, poincare_to_lorentz, wrapped_normal
+from hgplvm.geometry import lorentz, wrapped_normal
 from hgplvm.places import find_place
 
 __all__ = ["hgplvm", "model", "pseudotime", "transform"]
@@ -61,7 +61,8 @@ def hgplvm(
     Parameters
     ----------
     adata : AnnData
-        Rows to embed, in memory or backed by a file. NaN is an entry that is missing.
+        Rows to embed, in memory or backed by a file. NaN is an entry that is missing. Results are
+        set in memory: what is backed by a file is in it after ``adata.write()``.
     model : {"bayesian", "exact", "sparse", "vecchia", "auto"} or estimator, default="bayesian"
         Which model: "vecchia" is the one for many rows, "auto" takes the exact model for up to
         3,000 rows and "vecchia" beyond. An estimator, such as ``HGPLVM(max_iter=50)``, is copied
@@ -112,6 +113,7 @@ def hgplvm(
     """
     owner = "tl.hgplvm"
     ad.check_anndata(owner, adata, least=2)
+    ad.check_writable(owner, adata, copy=copy)
     keys = ad.checked_keys(owner, "key_added", key_added)
     check.check_flag(owner, "keep_model", keep_model)
     check.check_flag(owner, "copy", copy)
@@ -122,7 +124,8 @@ def hgplvm(
     place = None if root is None else ad.root_rows(owner, "root", adata, root)
     if place is not None:  # what is wrong with it is to be said before a long fit
         check.check_number(owner, "n_components", estimator.n_components, low=1, integer=True)
-        _find_root(owner, place, lorentz.origin(estimator.n_components).expand(adata.n_obs, -1))
+        origin = lorentz.origin(estimator.n_components)
+        find_place(owner, "root", place, origin.expand(adata.n_obs, -1))
     matrix = ad.read_matrix(
         owner, adata, use_rep=use_rep, layer=layer, mask_var=mask_var, normalize=normalize
     )
@@ -169,7 +172,7 @@ def transform(
     """Place new rows on an embedding that was fitted to others.
 
     Columns are matched by name; those that the new rows lack count as missing. Counts are
-    normalised where those of the fit were.
+    normalised where those of the fit were, by their sum over the columns that are there.
 
     Parameters
     ----------
@@ -200,7 +203,12 @@ def transform(
     check.check_flag(owner, "copy", copy)
     found = ad.results(owner, reference, keys)
     fitted = ad.stored_model(owner, reference, keys)
-    params = found["params"]
+    params = found.get("params", {})
+    if "features" not in found:
+        raise ValueError(
+            f"{owner} needs the names of the columns in reference.uns[{keys.uns!r}], which another "
+            "version may have left out: run hgplvm.tl.hgplvm(reference) again."
+        )
     use_rep = params.get("use_rep") if use_rep is None else use_rep
     layer = params.get("layer") if layer is None and use_rep is None else layer
     matrix = ad.read_matrix(
@@ -209,7 +217,8 @@ def transform(
         use_rep=use_rep,
         layer=layer,
         mask_var=None,
-        normalize=bool(params.get("normalize", False)),
+        # where the fit was told, as then; else raw counts are recognised here, too
+        normalize=None if params.get("normalize") is None else bool(params["normalize"]),
     )
     features = np.asarray(found["features"], dtype=object)
     rows = _matched(owner, matrix, features)
@@ -251,7 +260,7 @@ def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool 
     ad.check_anndata(owner, adata)
     keys = ad.checked_keys(owner, "key", key)
     check.check_flag(owner, "copy", copy)
-    ad.results(owner, adata, keys)
+    ad.check_embedded(owner, adata, keys)
     if root is None:
         if "iroot" not in adata.uns:
             raise ValueError(
@@ -259,8 +268,8 @@ def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool 
                 "or a point; or set adata.uns['iroot']."
             )
         root = np.asarray(adata.uns["iroot"]).reshape(-1)[0]
-    points = torch.from_numpy(np.array(adata.obsm[keys.lorentz], dtype=np.float64))
-    place = _find_root(owner, ad.root_rows(owner, "root", adata, root), points)
+    points = ad.positions(adata, keys)
+    place = find_place(owner, "root", ad.root_rows(owner, "root", adata, root), points)
     time = lorentz.distance(place, points).numpy()
     obs = {keys.pseudotime: time}
     if keys.covariance in adata.obsm:
@@ -289,12 +298,6 @@ def _matched(owner: str, matrix: ad.Matrix, features: Array) -> Any:
                 f"Got {matrix.values.shape[1]} instead: project the new rows onto the same axes."
             )
         return matrix.values
-    names, counts = np.unique(columns, return_counts=True)
-    if len(twice := np.intersect1d(names[counts > 1], wanted)):
-        raise ValueError(
-            f"{owner} matches columns by name, and {str(twice[0])!r} stands twice among the new "
-            "ones: run adata.var_names_make_unique() first."
-        )
     values, missing = aligned(matrix.values, columns.tolist(), wanted.tolist())
     if len(missing) == len(wanted):
         raise ValueError(
@@ -304,14 +307,6 @@ def _matched(owner: str, matrix: ad.Matrix, features: Array) -> Any:
     if missing:
         logger.warning("%d of %d columns are missing in the new rows", len(missing), len(wanted))
     return values
-
-
-def _find_root(owner: str, root: object, points: torch.Tensor) -> torch.Tensor:
-    def at(point: Array) -> torch.Tensor:
-        checked = check.check_coordinates(owner, "root", point[None], len(point), inside_ball=True)
-        return poincare_to_lorentz(torch.from_numpy(checked))[0]
-
-    return find_place(owner, "root", root, points, manifold=lorentz, at=at)
 
 
 def _copied(tree: Any) -> Any:

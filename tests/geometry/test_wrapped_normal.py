@@ -168,3 +168,25 @@ def test_log_stretch_and_squared_radius_are_smooth_at_zero():
     lorentz.squared_radius(lorentz.from_tangent(zero)).sum().backward()
     assert torch.equal(zero.grad, torch.zeros(3, 2).double())
     assert torch.equal(euclidean.log_stretch(torch.ones(3)), torch.zeros(3))
+
+
+@pytest.mark.parametrize("q", [1, 2, 3, 5])
+def test_moments_of_distances_agree_with_draws(q, normal):
+    """With full covariances, from places far away, near, and in the middle of the distribution."""
+    gaps = torch.tensor([0.0, 0.05, 0.2, 1.0, 3.0], dtype=torch.float64)
+    mean = lorentz.from_tangent(gaps[:, None] * torch.eye(q, dtype=torch.float64)[0])
+    factors = 0.2 * normal(5, q, q) + 0.05 * torch.eye(q, dtype=torch.float64)
+    place = lorentz.origin(q)
+    first, std = wrapped_normal.distance_moments(lorentz, place, mean, factors @ factors.mT)
+    v = normal(60_000, 5, q).unsqueeze(-2) @ factors.mT
+    draws = lorentz.distance(place, lorentz.placed(mean, v.squeeze(-2)))
+    assert torch.allclose(first, draws.mean(0), rtol=0.02)
+    assert torch.allclose(std, draws.std(0), rtol=0.03)
+
+
+def test_moments_of_distances_without_spread():
+    mean = lorentz.from_tangent(torch.tensor([[0.0, 0.0], [1.0, 2.0]], dtype=torch.float64))
+    none = torch.zeros(2, 2, 2, dtype=torch.float64)
+    first, std = wrapped_normal.distance_moments(lorentz, lorentz.origin(2), mean, none)
+    assert torch.allclose(first, torch.tensor([0.0, 5.0**0.5], dtype=torch.float64))
+    assert torch.equal(std, torch.zeros(2, dtype=torch.float64))

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 import hgplvm
-from tests.pl.helpers import SEARCH, STEPS, ClosedForm, Written
+from tests.pl.helpers import SEARCH, STEPS, ClosedForm, Written, lorentz_of
 
 N = 60
 GENES = ["Gata1", "Spi1", "Klf1", "Cebpa"]
@@ -56,6 +56,7 @@ def cells():
     )
     found.layers["scaled"] = found.X * 10
     found.obsm["X_hgplvm"] = _points()
+    found.obsm["X_hgplvm_lorentz"] = lorentz_of(_points())
     found.obsm["hgplvm_covariance"] = _covariances().reshape(N, 4)
     found.obsm["X_umap"] = 5 * rng.standard_normal((N, 2))
     found.obsm["X_pca"] = 5 * rng.standard_normal((N, 4))

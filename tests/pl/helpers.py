@@ -107,3 +107,9 @@ SEARCH = {
     "search_enough": [False, True, True, False, False, False],
     "search_chosen": [False, True, False, False, False, False],
 }
+
+
+def lorentz_of(points):
+    """Points of the disk on the Lorentz model: ``(1 + p², 2p)/(1 - p²)``."""
+    square = np.sum(np.square(points), axis=-1, keepdims=True)
+    return np.concatenate([1 + square, 2 * np.asarray(points)], axis=-1) / (1 - square)

@@ -9,6 +9,7 @@ from hgplvm import GPLVM, HGPLVM, pl
 from tests.pl.helpers import (
     grid_lines,
     legend_words,
+    lorentz_of,
     moved_to_origin,
     scatters,
 )
@@ -58,6 +59,15 @@ def test_all_embeddings_of_annotated_data_with_two_columns(cells):
     assert np.allclose(drawn(axes[1]), cells.obsm["X_umap"])
 
 
+def test_small_numbers_alone_do_not_make_a_disk(cells, points):
+    """Diffusion maps, among others, lie inside of it by accident."""
+    cells.obsm["X_diffmap"] = 0.1 * points
+    disk, plane = pl.compare(cells, bases=["hgplvm", "diffmap"], root=3)
+    assert on_disk(disk)
+    assert not on_disk(plane)
+    assert np.allclose(drawn(plane), 0.1 * points)
+
+
 def test_bases_are_drawn_in_their_order_by_their_first_two_columns(cells):
     axes = pl.compare(cells, bases=["pca", "hgplvm"])
     assert [ax.get_title() for ax in axes] == ["pca", "hgplvm"]
@@ -75,6 +85,7 @@ def test_a_root_moves_disks_alone(cells, points, root):
 
 def test_a_root_is_found_in_each_embedding_of_its_own(cells, points):
     cells.obsm["X_turned"] = points @ [[0, 1], [-1, 0]]
+    cells.obsm["X_turned_lorentz"] = lorentz_of(cells.obsm["X_turned"])
     for ax in pl.compare(cells, bases=["hgplvm", "turned"], root=8):
         own = cells.obsm[f"X_{ax.get_title()}"]
         assert np.allclose(drawn(ax), moved_to_origin(own, own[8]))

@@ -305,7 +305,7 @@ def test_bad_options_of_a_trajectory(stub, change, message):
 
 
 def test_a_name_that_stands_twice_is_none(points):
-    with pytest.raises(ValueError, match=r"Got 'a' instead; there are 'a', 'a', 'b'\."):
+    with pytest.raises(ValueError, match=r"names 'a', which 2 columns have: take the num"):
         pl.decoder(ClosedForm(points, ["a", "a", "b"]), "a")
 
 

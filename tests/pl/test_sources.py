@@ -78,7 +78,7 @@ def test_names_of_rows_that_stand_twice_are_no_root(cells):
 @pytest.mark.parametrize("key", [3, "", None])
 def test_a_key_is_a_text(cells, key):
     with pytest.raises(
-        ValueError, match=r"'key' parameter of poincare must be a text, the name of"
+        ValueError, match=r"'key' parameter of poincare must be a text without '/', the name of"
     ):
         pl.poincare(cells, key=key)
 

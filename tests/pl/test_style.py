@@ -416,3 +416,8 @@ def test_bad_colours_of_annotated_data(cells):
     with pytest.raises(ValueError, match=r"which is none; the columns are none\."):
         pl.poincare(cells, "nobody")
     assert not plt.get_fignums()
+
+
+def test_categories_that_are_numbers_are_categories(points):
+    numbers = pd.Categorical(np.arange(60) % 3, categories=[2, 0, 1])
+    assert legend_words(pl.poincare(points, pd.Series(numbers))) == ["2", "0", "1"]

@@ -29,6 +29,11 @@ __all__ = [
 ]
 
 LOG_2PI = math.log(2.0 * math.pi)
+# deviations within which a distribution sees the kink of the distance from a place; nodes for it
+NEAR = 5.0
+MANY_NODES = {1: 161, 2: 41}  # by dimension
+# quasi-random points for expectations in more than two dimensions
+QUASI_RANDOM = 1024
 
 
 def place(manifold: Manifold, mean: Tensor, std: Tensor, zeta: Tensor) -> Tensor:
@@ -68,20 +73,34 @@ def distance_moments(
     mean, covariance : Tensor [n, Q+1], [n, Q, Q]
         μ, and C in the transported frames at μ.
     order : int
-        Gauss-Hermite nodes along each axis of C, for up to three; beyond, sigma points are taken.
+        Gauss-Hermite nodes along each axis of C, where the place is some deviations away; more are
+        taken where it is near, and quasi-random points with three dimensions or more.
     """
     values, axes = torch.linalg.eigh(covariance)  # C = (V√λ)(V√λ)ᵀ, also where it is singular
     root = axes * values.clamp_min(0.0).sqrt().unsqueeze(-2)
     q = covariance.shape[-1]
-    # a grid has order^Q nodes: beyond three dimensions too many
-    nodes = gauss_hermite(q, order, like=mean) if q <= 3 else unscented(q, like=mean)
-    zeta, weights = nodes
-    first, second = torch.zeros_like(mean[:, 0]), torch.zeros_like(mean[:, 0])
-    for node, weight in zip(zeta, weights, strict=True):
-        there = manifold.distance(place, manifold.placed(mean, root @ node))
-        first += weight * there
-        second += weight * there.square()
-    return first, (second - first.square()).clamp_min(0.0).sqrt()
+
+    def moments(rows: Tensor, zeta: Tensor, weights: Tensor) -> None:
+        first, second = torch.zeros_like(mean[rows, 0]), torch.zeros_like(mean[rows, 0])
+        for node, weight in zip(zeta, weights, strict=True):
+            there = manifold.distance(place, manifold.placed(mean[rows], root[rows] @ node))
+            first += weight * there
+            second += weight * there.square()
+        found[0, rows] = first
+        found[1, rows] = (second - first.square()).clamp_min(0.0).sqrt()
+
+    found = mean.new_zeros(2, len(mean))
+    everywhere = torch.arange(len(mean), device=mean.device)
+    if q > 2:  # a grid would have order^Q nodes
+        moments(everywhere, *quasi_random(q, like=mean))
+        return found[0], found[1]
+    moments(everywhere, *gauss_hermite(q, order, like=mean))
+    # the distance has a kink at the place, across which few nodes do not see enough
+    reach = NEAR * values.amax(-1).clamp_min(0.0).sqrt()
+    near = torch.nonzero(manifold.distance(place, mean) < reach).squeeze(1)
+    if len(near):
+        moments(near, *gauss_hermite(q, MANY_NODES[q], like=mean))
+    return found[0], found[1]
 
 
 def entropy(manifold: Manifold, std: Tensor, *, order: int = 15) -> Tensor:
@@ -227,6 +246,16 @@ def gauss_hermite(n_components: int, order: int, *, like: Tensor) -> tuple[Tenso
     zeta = torch.stack([grid.reshape(-1) for grid in grids], dim=-1)
     weights = torch.stack([grid.reshape(-1) for grid in mass_grids]).prod(0)
     return zeta.to(like), weights.to(like)
+
+
+def quasi_random(n_components: int, *, like: Tensor) -> tuple[Tensor, Tensor]:
+    """Draw normal quantiles [H, Q] of points that fill the cube evenly (Sobol), equal weights."""
+    engine = torch.quasirandom.SobolEngine(  # type: ignore[no-untyped-call]
+        n_components, scramble=True, seed=0
+    )
+    shares = engine.draw(QUASI_RANDOM, dtype=torch.float64).clamp(1e-9, 1.0 - 1e-9)
+    weights = torch.full((len(shares),), 1.0 / len(shares), dtype=torch.float64)
+    return torch.special.ndtri(shares).to(like), weights.to(like)
 
 
 def monte_carlo(

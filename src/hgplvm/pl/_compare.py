@@ -40,8 +40,9 @@ def compare(
     Parameters
     ----------
     adata : AnnData, or dict of str to model or array of shape (n, 2)
-        The embeddings. A model is flat or hyperbolic by itself; an array is drawn on the disk if
-        all of it lies inside.
+        The embeddings. A model is flat or hyperbolic by itself, one in an AnnData object is
+        hyperbolic if its points on the Lorentz model are there, too, and an array is drawn on the
+        disk if all of it lies inside.
     color : str or array of shape (n,), optional
         As in :func:`hgplvm.pl.poincare`, the same for all.
     bases : list of str, optional
@@ -148,9 +149,13 @@ def _embeddings(
             raise ValueError(
                 f"The embedding {name!r} of compare must have 2 columns. Got {points.shape[1]}."
             )
-        inside = bool(np.linalg.norm(points, axis=1).max() < 1.0)
-        fitted = hasattr(embedding, "embedding_")
-        result[name] = (points, hasattr(embedding, "lorentz_") if fitted else inside)
+        if ad.is_anndata(data):
+            hyperbolic = ad.Keys(name).lorentz in data.obsm
+        elif hasattr(embedding, "embedding_"):
+            hyperbolic = hasattr(embedding, "lorentz_")
+        else:
+            hyperbolic = bool(np.linalg.norm(points, axis=1).max() < 1.0)
+        result[name] = (points, hyperbolic)
     return result
 
 

@@ -49,8 +49,7 @@ def draw(owner: str, data: Any, *, key: str = "hgplvm", root: object = None) -> 
     covariance = None
     if ad.is_anndata(data):
         keys = ad.checked_keys(owner, "key", key)
-        if keys.embedding not in data.obsm:
-            ad.results(owner, data, keys)
+        ad.check_embedded(owner, data, keys)
         coordinates = data.obsm[keys.embedding]
         if keys.covariance in data.obsm:
             covariance = np.asarray(data.obsm[keys.covariance], dtype=np.float64)
@@ -77,12 +76,7 @@ def draw(owner: str, data: Any, *, key: str = "hgplvm", root: object = None) -> 
 def _place(owner: str, name: str, value: object, source: Any, points: Tensor) -> Tensor:
     if ad.is_anndata(source):
         value = ad.root_rows(owner, name, source, value)
-
-    def at(point: Array) -> Tensor:
-        checked = check.check_coordinates(owner, name, point[None], 2, inside_ball=True)
-        return poincare_to_lorentz(torch.from_numpy(checked))[0]
-
-    return find_place(owner, name, value, points, manifold=lorentz, at=at)
+    return find_place(owner, name, value, points)
 
 
 def _disk_points(owner: str, coordinates: Any) -> Array:
@@ -116,6 +110,11 @@ class Decoder:
                 return int(feature) % n
         elif isinstance(feature, str):
             at = np.flatnonzero(self.names == feature)
+            if len(at) > 1:
+                raise ValueError(
+                    f"The feature of {self.owner} names {feature!r}, which {len(at)} columns have: "
+                    f"take the number of one, such as {at[0]}."
+                )
             if len(at) == 1:
                 return int(at[0])
         shown = ", ".join(map(repr, self.names[:8].tolist())) + (" and more" if n > 8 else "")
@@ -140,7 +139,9 @@ def decoder_of(owner: str, data: Any, *, key: str = "hgplvm") -> Decoder:
     if ad.is_anndata(data):
         keys = ad.checked_keys(owner, "key", key)
         model = ad.stored_model(owner, data, keys)
-        return Decoder(model, np.asarray(data.uns[keys.uns]["features"], dtype=str), owner)
+        features = [str(name) for name in data.uns[keys.uns].get("features", [])]
+        features = features or [str(i) for i in range(model.n_features_in_)]
+        return Decoder(model, np.array(features), owner)
     if not hasattr(data, "inverse_transform") or not hasattr(data, "lorentz_"):
         raise ValueError(
             f"{owner} decodes points, for which it needs a fitted hyperbolic model, or an AnnData "

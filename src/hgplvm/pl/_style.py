@@ -160,7 +160,9 @@ def colors_of(
     if categories is not None:  # pandas keeps their order
         order = [str(name) for name in categories]
         color = np.asarray(color.astype(object))
-    values = check.check_labels(owner, "color", _numbers_of(color), n_points)
+    else:
+        color = _numbers_of(color)
+    values = check.check_labels(owner, "color", color, n_points)
     if values.dtype.kind == "f":
         return Colors(values, [], [], title)
     if values.dtype.kind in "iu" and len(np.unique(values)) > MOST_CATEGORIES:
