@@ -35,7 +35,7 @@ hg.tl.transform(new, reference)
 # Where did they go? The dots are the map, the crosses new cells.
 
 ax = hg.pl.poincare(reference, color="cell_type", zoom="auto")
-ax.scatter(*new.obsm["X_hgplvm"].T, marker="x", s=14, color="black", linewidths=0.7)
+ax.scatter(*new.obsm["X_hgplvm"].T, marker="x", s=14, color="black", linewidths=0.7, zorder=4)
 
 # %%
 # Held-back cells stand beside the steps of the simulation before and after them:
