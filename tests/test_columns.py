@@ -19,6 +19,14 @@ def test_columns_are_matched_by_name(kind):
     assert missing == []
 
 
+def test_a_name_that_stands_twice_matches_nothing():
+    names = ["a", "g3", "c", "g3"]
+    found, _ = aligned(ROWS, names, ["c", "a"])  # where it is not wanted, it does no harm
+    assert np.array_equal(found, ROWS[:, [2, 0]])
+    with pytest.raises(ValueError, match="'g3' stands twice among the new ones: make the names"):
+        aligned(ROWS, names, ["a", "g3"])
+
+
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
 def test_columns_that_are_not_there_are_missing_entries(kind):
     found, missing = aligned(kind(ROWS), NAMES, ["x", "b", "y"])

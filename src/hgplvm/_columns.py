@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -25,7 +26,18 @@ def aligned(values: Any, columns: Sequence[str], wanted: Sequence[str]) -> tuple
     values : array or sparse matrix of shape (n, len(wanted))
         NaN, and dense, where a column is missing.
     missing : list of str
+
+    Raises
+    ------
+    ValueError
+        If a name that is wanted stands twice among the columns.
     """
+    found = Counter(columns)
+    if twice := [name for name in wanted if found[name] > 1]:
+        raise ValueError(
+            f"columns are matched by name, and {twice[0]!r} stands twice among the new ones: make "
+            "the names unique first."
+        )
     place = {name: i for i, name in enumerate(columns)}
     at = np.array([place.get(name, -1) for name in wanted])
     chosen = values[:, np.maximum(at, 0)]

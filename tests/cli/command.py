@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+from typer.testing import CliRunner
+
+from hgplvm.cli import app
+
 COMMAND = [str(Path(sys.executable).with_name("hgplvm"))]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 LIMIT = 240  # seconds; the machines of CI are slow at times
@@ -74,6 +78,12 @@ def check_refused(done, says):
     missing = [words for words in says if words not in done.stderr]
     assert not missing, done.stderr
     return done
+
+
+def inside(*arguments):
+    """Run a command within this process and folder, which takes no seconds of imports."""
+    done = CliRunner().invoke(app, [str(word) for word in arguments], catch_exceptions=False)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
 
 
 def content(folder):

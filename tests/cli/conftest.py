@@ -32,6 +32,13 @@ def data(columns):
 
 
 @pytest.fixture
+def here(tmp_path, monkeypatch):
+    """An empty folder in which commands within this process run."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
 def folder(tmp_path, columns):
     """A folder with the cells in it."""
     write_table(tmp_path / "cells.csv", columns)

@@ -1,12 +1,16 @@
 """The app: version, help, completion, and words that it does not know."""
 
+import ast
+import os
+import subprocess
 import sys
 from importlib.metadata import version
 
 import pytest
 
-from hgplvm.cli import app
-from tests.cli.command import refuse, run, succeed
+from hgplvm.cli import _rows, app
+from hgplvm.cli._app import counted
+from tests.cli.command import COMMAND, ENVIRONMENT, inside, refuse, run, succeed
 
 COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
@@ -35,6 +39,53 @@ def test_help_has_an_example(tmp_path, command):
 def test_help_lists_the_commands(tmp_path, arguments):
     text = succeed(*arguments, cwd=tmp_path).stdout
     assert all(command in text for command in COMMANDS)
+
+
+@pytest.mark.parametrize("words", [("-h",), ("fit", "-h")])
+def test_help_has_a_short_name(words):
+    assert inside(*words).stdout == inside(*words[:-1], "--help").stdout
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="uses a device of Linux")
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--help",),
+        ("fit", "--help"),
+        ("--version",),
+        ("fit", "cells.csv"),
+        ("metrics", "cells.csv", "p.csv"),
+    ],
+)
+def test_words_that_cannot_be_printed_are_an_error(folder, words):
+    (folder / "p.csv").write_text("x,y\n" + "".join(f"0.{i + 10},0\n" for i in range(60)))
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [*COMMAND, *words],
+            cwd=folder,
+            env={**ENVIRONMENT, "PYTHONUNBUFFERED": ""},  # it would drop what fails by itself
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+    says = "hgplvm: cannot write to the standard output: No space left on device.\n"
+    assert done.stderr == says
+    assert done.returncode == 2
+    assert sorted(path.name for path in folder.iterdir()) == ["cells.csv", "p.csv"]
+
+
+def test_one_is_no_plural():
+    assert [counted(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
+
+
+def test_what_others_import_is_public():
+    imported = set()
+    for name in ("_embed", "_look"):
+        with open(_rows.__file__.replace("_rows", name), encoding="utf-8") as file:
+            tree = ast.parse(file.read())
+        froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        imported |= {a.name for n in froms if n.module == "hgplvm.cli._rows" for a in n.names}
+    assert imported <= set(_rows.__all__)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -1,6 +1,7 @@
 """``hgplvm fit``, ``transform`` and ``decode``: what they read, write, say and refuse."""
 
 import csv
+import errno
 import signal
 import time
 
@@ -11,8 +12,20 @@ import pytest
 
 import hgplvm
 from hgplvm import storage
+from hgplvm.cli import _embed, _rows
 from hgplvm.tables import read_table, write_table
-from tests.cli.command import check, finish, refuse, refuse_together, run_together, start, succeed
+from tests.cli.command import (
+    check,
+    check_refused,
+    content,
+    finish,
+    inside,
+    refuse,
+    refuse_together,
+    run_together,
+    start,
+    succeed,
+)
 
 SHORT = ("--max-iter", "5")
 # no search for it, where the embedding itself is not looked at
@@ -77,21 +90,20 @@ def test_the_root_is_at_the_origin_where_time_begins(fitted, columns):
 
 def test_a_fit_goes_on_from_its_file(fitted):
     state = fitted.folder / "state"
+    before = fitted.embedding.read_bytes()
     assert storage.read(state, "checkpoint")["state"]["stop_reason"].startswith("reached max_iter")
     again, other = run_together(
         [
-            [*fitted.words, "--out", "again.csv"],
+            fitted.words,
             [*fitted.words, "--out", "other.csv", "--seed", "1", "--quiet"],
         ],
         fitted.folder,
     )
-    check(again)
-    assert (fitted.folder / "again.csv").read_bytes() == fitted.embedding.read_bytes()
+    check(again)  # without --force
+    assert fitted.embedding.read_bytes() == before
     assert other.returncode == 2
     assert other.stdout == ""
     assert other.stderr.startswith("hgplvm: The checkpoint 'state' belongs to another fit: ")
-    for path in fitted.folder.glob("again.*"):
-        path.unlink()
     assert not list(fitted.folder.glob("other.*"))
 
 
@@ -117,6 +129,9 @@ def formats(tmp_path_factory, columns, data):
 def test_all_kinds_of_files_are_read_and_written(formats, columns):
     place, done = formats
     assert "Read array.npy: 60 rows, 6 columns\n" in done[2].stdout
+    assert "Read object.h5ad: 60 rows, labels cell_type\n" in done[4].stdout
+    assert hgplvm.load(place / "object-hgplvm.hgplvm").source_ == {"normalize": True}
+    assert hgplvm.load(place / "tabs.hgplvm").length_scale_ == pytest.approx(1)
     assert done[3].stdout == ""  # --quiet
     table = read_table(place / "tabs.parquet")
     assert table.columns == ["x", "y", "std", "pseudotime"]
@@ -219,7 +234,7 @@ PROSE = "a,city,b\n1,Rome,2\n2,Oslo,3\n3,Rome,4\n"
         ("a.npy", "1,2\n3,4\n", ["a.npy is not a complete .npy file"]),
         ("a.parquet", "PAR1", ["a.parquet is not a complete .parquet file"]),
         ("a.h5ad", "\x89HDF and nothing more", ["a.h5ad is no AnnData file"]),
-        ("gone.h5ad", None, ["There is no file gone.h5ad"]),
+        ("gone.h5ad", None, ["there is no file gone.h5ad"]),
     ],
 )
 def test_data_that_cannot_be_read_are_refused(tmp_path, name, text, says):
@@ -277,10 +292,107 @@ def test_files_that_are_there_stay(folder, name):
 def test_one_row_and_a_device_that_is_not_there_are_refused(folder):
     (folder / "one.csv").write_text("a,b,c\n1,2,3\n")
     commands = [
-        (["fit", "one.csv", *SHORT], ["1 sample", "minimum of 2"]),
+        (["fit", "one.csv", *SHORT], ["one.csv has 1 row, and a fit needs 2 or more."]),
         (["fit", "cells.csv", *SHORT, "--device", "abacus"], ["device", "abacus"]),
     ]
     refuse_together(commands, folder)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["."], [". is a folder; give a file in it"]),
+        (["gone.csv", "--out", "gone/b.csv"], ["there is no file gone.csv"]),
+        (["cells.csv", "--out", "a.parquet.gz"], ["--out a.parquet.gz must end in"]),
+        (["cells.csv", "--out", "a.npz.gz"], ["--out a.npz.gz must end in"]),
+        (["cells.csv", "--out", "a.h5ad.gz"], ["--out a.h5ad.gz must end in"]),
+        (["cells.csv", "--plot", "b.png.gz"], ["--plot b.png.gz must end in"]),
+        (["cells.csv", "--length-scale", "0"], ["--length-scale 0 must be a number above 0"]),
+        (["cells.csv", "--length-scale", "-1.5"], ["--length-scale -1.5 must be"]),
+        (["a.h5ad", "--use-rep", "X", "--normalize"], ["--normalize goes with X", "--use-rep"]),
+        (["a.h5ad", "--use-rep", "X", "--layer", "l"], ["--layer goes with X", "--use-rep"]),
+    ],
+)
+def test_what_cannot_be_fitted_is_refused_at_once(folder, monkeypatch, words, says):
+    monkeypatch.chdir(folder)
+    (folder / "a.h5ad").write_text("not read")
+    before = content(folder)
+    check_refused(inside("fit", *words), says)
+    assert content(folder) == before
+
+
+@pytest.fixture
+def instant(fitted, monkeypatch, columns, data):
+    """Fits of tables within no time: all give the shared one."""
+
+    def fit_table(rows, *_):
+        labels = {**rows.labels, _embed._pseudotime_name(rows): np.arange(60.0)}
+        model = hgplvm.load(fitted.model)
+        return model, _rows.Embedded(model.embedding_, None, labels, rows.names)
+
+    monkeypatch.setattr(_embed, "_fit_table", fit_table)
+
+
+@pytest.mark.usefixtures("instant")
+@pytest.mark.parametrize("end", [".csv", ".csv.gz"])
+def test_names_of_outputs_lose_the_known_end_alone(here, columns, end):
+    write_table(here / f"GSM1.a{end}", columns)
+    check(inside("fit", f"GSM1.a{end}"))
+    names = {"GSM1.a-hgplvm.csv", "GSM1.a-hgplvm.hgplvm", "GSM1.a-hgplvm.png"}
+    assert {path.name for path in here.iterdir()} == {f"GSM1.a{end}", *names}
+
+
+@pytest.mark.usefixtures("instant")
+@pytest.mark.parametrize("there", [False, True])
+def test_a_full_disk_leaves_all_as_it_was(folder, monkeypatch, there):
+    monkeypatch.chdir(folder)
+    if there:
+        for end in (".csv", ".hgplvm", ".png"):
+            (folder / f"a{end}").write_text("mine")
+    before = content(folder)
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(_embed, "_draw", full)
+    done = inside("fit", "cells.csv", "--out", "a.csv", "--quiet", "--force")
+    assert done.stderr == "hgplvm: cannot write a.png: No space left on device.\n"
+    assert done.returncode == 2
+    assert content(folder) == before
+    assert not [path for path in folder.iterdir() if path.is_dir()]
+
+
+def test_files_that_are_replaced_keep_links_and_permissions(here):
+    (here / "target").write_text("old")
+    (here / "target").chmod(0o640)
+    (here / "a.csv").symlink_to("target")
+    _rows.write_together({here / "a.csv": lambda path: path.write_text("new")})
+    assert (here / "a.csv").is_symlink()
+    assert (here / "target").read_text() == "new"
+    assert (here / "target").stat().st_mode & 0o777 == 0o640
+    assert len(list(here.iterdir())) == 2
+
+
+@pytest.mark.usefixtures("instant")
+def test_a_pseudotime_of_the_user_stays(here, columns):
+    write_table(here / "a.csv", {**columns, "pseudotime": columns["cell_type"]})
+    words = ["--label", "pseudotime", "--label", "cell_type", "--color", "hgplvm_pseudotime"]
+    check(inside("fit", "a.csv", *words, "--root", "0"))
+    table = read_table(here / "a-hgplvm.csv")
+    assert table.labels["pseudotime"].tolist() == columns["cell_type"].tolist()
+    assert table.columns == ["x", "y", "hgplvm_pseudotime"]
+
+
+@pytest.mark.filterwarnings("ignore:X does not have valid feature names")  # as guarded() does
+def test_both_kinds_of_fit_spare_the_pseudotime_of_the_user(columns, data):
+    labels = {"pseudotime": columns["cell_type"]}
+    table = _rows.Rows(data, [f"g{j}" for j in range(6)], labels, columns["cell"])
+    parameters = {"max_iter": 1, "length_scale": 1.0, "n_components": 2}
+    for fit in (_embed._fit_table, _embed._fit_anndata):
+        more = {"normalize": False} if fit is _embed._fit_anndata else {}
+        _, found = fit(table, "sparse", {**parameters, **more}, 0)
+        assert found.labels["pseudotime"].tolist() == columns["cell_type"].tolist()
+        assert found.labels["hgplvm_pseudotime"][0] == pytest.approx(0, abs=1e-6)
 
 
 def test_options_of_tables_do_not_go_with_objects(tmp_path, columns, data):
@@ -318,9 +430,8 @@ def test_rows_of_the_fit_get_their_places_back(fitted, tmp_path, columns):
         np.testing.assert_allclose(points_of(tmp_path / name), expected, atol=1e-6)
     assert fewer.returncode == 0
     assert fewer.stderr.startswith(
-        "hgplvm: warning: 2 columns of the model are not in some.parquet"
+        "hgplvm: warning: some.parquet lacks 2 columns of the model, such as 'g0'"
     )
-    assert "'g0'" in fewer.stderr
     with np.load(tmp_path / "some.npz") as arrays:
         assert (np.linalg.norm(arrays["embedding"], axis=1) < 1).all()
         assert (arrays["std"] > read_table(fitted.embedding).data[:, 2].min()).all()
@@ -339,7 +450,7 @@ def test_columns_of_other_data_are_refused(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["gone.hgplvm", "cells.csv"], ["There is no file gone.hgplvm"]),
+        (["gone.hgplvm", "cells.csv"], ["there is no file gone.hgplvm"]),
         (["broken.hgplvm", "gone.csv"], ["there is no file gone.csv"]),
         (["broken.hgplvm", "cells.csv"], ["'broken.hgplvm' is not a complete hgplvm model"]),
         (["broken.hgplvm", "cells.csv", "--out", "broken.hgplvm"], ["would be read and written"]),
@@ -354,7 +465,85 @@ def test_transform_says_in_a_line_what_is_wrong(folder, fitted, arguments, says)
     refuse("transform", *arguments, cwd=folder, says=says)
 
 
+def test_objects_that_are_placed_hold_the_model_that_placed_them(fitted, here, columns, data):
+    adata = annotated(columns, data)
+    adata.uns["hgplvm"] = {"params": {"model": "another"}, "features": np.array(["h"], object)}
+    adata.write_h5ad(here / "x.a.h5ad")
+    check(inside("transform", fitted.model, "x.a.h5ad"))
+    check(inside("transform", fitted.model, fitted.data, "--out", "table.h5ad"))
+    model = hgplvm.load(fitted.model)
+    for name in ("x.a-placed.h5ad", "table.h5ad"):
+        found = anndata.read_h5ad(here / name)
+        assert found.uns["hgplvm"]["params"]["model"] == "HGPLVM"
+        assert list(found.uns["hgplvm"]["features"]) == [f"g{j}" for j in range(6)]
+        np.testing.assert_array_equal(hgplvm.tl.model(found).embedding_, model.embedding_)
+        check(inside("metrics", name))  # which needs what was fitted
+        hgplvm.tl.transform(annotated(columns, data), found)
+
+
+def test_rows_are_placed_from_where_those_of_the_fit_stood(fitted, here, columns, data):
+    adata = annotated(columns, np.zeros_like(data))
+    adata.layers["logs"] = data
+    adata.write_h5ad(here / "x.h5ad")
+    model = hgplvm.load(fitted.model)
+    model.source_ = {"layer": "logs"}
+    model.save(here / "m.hgplvm")
+    check(inside("transform", "m.hgplvm", "x.h5ad", "--out", "a.csv"))
+    np.testing.assert_allclose(points_of(here / "a.csv"), model.embedding_, atol=1e-6)
+    check(inside("transform", "m.hgplvm", "x.h5ad", "--out", "b.csv", "--use-rep", "X"))
+    assert not np.allclose(points_of(here / "b.csv"), model.embedding_, atol=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("given", "fitted", "expected"),
+    [
+        ((None, None, None), {"layer": "a", "normalize": True}, ("a", None, True)),
+        ((None, None, None), {"use_rep": "X_pca"}, (None, "X_pca", None)),
+        ((None, None, None), {"normalize": False}, (None, None, False)),
+        ((None, None, None), {}, (None, None, None)),
+        (("b", None, None), {"use_rep": "X_pca"}, ("b", None, None)),
+        (("b", None, None), {"layer": "a", "normalize": True}, ("b", None, True)),
+        ((None, "X_pca", None), {"layer": "a", "normalize": True}, (None, "X_pca", None)),
+        ((None, None, True), {"normalize": False}, (None, None, True)),
+    ],
+)
+def test_options_that_are_not_given_are_those_of_the_fit(given, fitted, expected):
+    names = ("layer", "use_rep", "normalize")
+    found = _embed._as_fitted(dict(zip(names, given, strict=True)), fitted)
+    assert found == dict(zip(names, expected, strict=True))
+
+
+@pytest.mark.parametrize("command", ["transform", "decode"])
+def test_a_device_that_is_not_there_is_refused(fitted, here, command):
+    rows = fitted.data if command == "transform" else fitted.embedding
+    says = ["device", "abacus"]
+    check_refused(inside(command, fitted.model, rows, "--device", "abacus"), says)
+    assert content(here) == {}
+
+
 # --- decode ---------------------------------------------------------------------------------
+
+
+def test_columns_of_one_name_are_told_apart(fitted, here):
+    model = hgplvm.load(fitted.model)
+    names = ["row", "a", "a_std", "b", "c", "d"]
+    model.feature_names_in_ = np.array(names, dtype=object)
+    model.save(here / "m.hgplvm")
+    done = inside("decode", "m.hgplvm", fitted.embedding, "--std", "--out", "d.csv")
+    assert done.returncode == 0
+    assert done.stderr == (
+        "hgplvm: warning: two columns would be named 'a_std'; the second of them is named "
+        "'a_std_2'.\n"
+        "hgplvm: warning: two columns would be named 'row'; the second of them is named 'row_2'.\n"
+    )
+    with open("d.csv") as file:
+        header = next(csv.reader(file))
+    stds = ["row_std", "a_std_2", "a_std_std", "b_std", "c_std", "d_std"]
+    assert header == ["row_2", *names, *stds]
+    mean = model.inverse_transform(points_of(fitted.embedding))
+    table = read_table("d.csv")
+    assert table.rows[0] == "c0"
+    np.testing.assert_allclose(table.data[:, :6], mean, rtol=1e-6, atol=1e-8)
 
 
 def test_points_are_decoded(fitted, tmp_path):
@@ -374,8 +563,8 @@ def test_points_that_are_not_of_the_disk_are_refused(fitted, tmp_path):
     (tmp_path / "far.csv").write_text("x,y\n0.1,0.2\n0.8,0.8\n")
     (tmp_path / "three.csv").write_text("1,2,3\n4,5,6\n")
     commands = [
-        (["decode", fitted.model, "far.csv"], ["Poincaré ball", "1.13"]),
-        (["decode", fitted.model, "three.csv"], ["three.csv has 3 columns", "the model has 2"]),
+        (["decode", fitted.model, "far.csv"], ["row 1 of far.csv", "radius is 1.131"]),
+        (["decode", fitted.model, "three.csv"], ["three.csv has 3 columns", "2 are needed"]),
     ]
     refuse_together(commands, tmp_path)
 
@@ -383,8 +572,8 @@ def test_points_that_are_not_of_the_disk_are_refused(fitted, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["gone.hgplvm", "cells.csv"], ["There is no file gone.hgplvm"]),
-        (["cells.csv", "gone.csv"], ["There is no file gone.csv"]),
+        (["gone.hgplvm", "cells.csv"], ["there is no file gone.hgplvm"]),
+        (["cells.csv", "gone.csv"], ["there is no file gone.csv"]),
         (["m.hgplvm", "cells.csv", "--out", "m.hgplvm"], ["would be read and written"]),
         (["m.hgplvm", "cells.csv", "--out", "b.h5ad"], ["--out b.h5ad must end in"]),
     ],

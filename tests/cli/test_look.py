@@ -8,9 +8,10 @@ import pytest
 
 import hgplvm
 from hgplvm import tl
+from hgplvm.cli import _rows
 from hgplvm.metrics import evaluate
 from hgplvm.tables import read_table, write_table
-from tests.cli.command import check, refuse, run_together, succeed
+from tests.cli.command import check, check_refused, inside, refuse, run_together, succeed
 
 PNG = b"\x89PNG"
 
@@ -64,7 +65,7 @@ def write_npz(fitted, path):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["gone.csv"], ["There is no file gone.csv"]),
+        (["gone.csv"], ["there is no file gone.csv"]),
         (["points.xlsx"], ["points.xlsx is not of a kind"]),
         (["points.csv", "--color", "batch"], ["--color batch", "no such label", "kind"]),
         (["points.csv", "--kind", "decoder"], ["--kind decoder needs --feature NAME"]),
@@ -73,7 +74,7 @@ def write_npz(fitted, path):
         (["points.csv", "--out", "gone/a.png"], ["no folder gone"]),
         (["points.csv", "--out", "/dev/null/a.png"], ["no folder /dev/null"]),
         (["points.csv", "--out", "taken.png"], ["taken.png is there already", "--force"]),
-        (["taken.csv"], ["taken.png is there already", "--force"]),
+        (["taken.csv"], ["taken-disk.png is there already", "--force"]),
         (["broken.npz", "--out", "a.png"], ["broken.npz is not a complete .npz file"]),
     ],
 )
@@ -82,6 +83,7 @@ def test_plot_says_in_a_line_what_is_wrong(tmp_path, arguments, says):
     (tmp_path / "points.xlsx").write_text("PK")
     (tmp_path / "taken.csv").write_text("x,y\n0.1,0.2\n")
     (tmp_path / "taken.png").write_text("mine")
+    (tmp_path / "taken-disk.png").write_text("mine")
     (tmp_path / "broken.npz").write_bytes(b"PK\x03\x04")
     refuse("plot", *arguments, cwd=tmp_path, says=says)
 
@@ -89,7 +91,8 @@ def test_plot_says_in_a_line_what_is_wrong(tmp_path, arguments, says):
 @pytest.mark.parametrize(
     ("text", "options", "says"),
     [
-        ("x,y\n0.1,0.2\n0.9,0.9\n", [], ["inside the unit disk"]),
+        ("x,y\n0.1,0.2\n0.9,0.9\n", [], ["row 1 of points.csv", "inside the unit disk"]),
+        ("x1,x2,x3\n0.1,0.2,0\n", [], ["points.csv has 3 columns of coordinates, and 2 are"]),
         ("x,y\n0.1,0.2\n0.2,0.3\n", ["--root", "7"], ["--root 7", "rows 0 to 1"]),
     ],
 )
@@ -98,7 +101,141 @@ def test_points_that_cannot_be_drawn_are_refused(tmp_path, text, options, says):
     refuse("plot", "points.csv", *options, cwd=tmp_path, says=says)
 
 
+@pytest.fixture
+def drawn(monkeypatch):
+    """What arrives where pictures are drawn; none is."""
+    from hgplvm import pl
+
+    seen = []
+    for name in ("poincare", "uncertainty", "decoder", "length_scales", "history"):
+
+        def note(source, value=None, *, save, name=name, **options):
+            save.write_text("picture")
+            seen.append((name, value, options))
+
+        monkeypatch.setattr(pl, name, note)
+    return seen
+
+
+OPTIONS = ("--grid", "geodesic", "--legend", "on data", "--root", "3", "--zoom")
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [("disk", "poincare"), ("uncertainty", "uncertainty"), ("decoder", "decoder")]
+)
+@pytest.mark.parametrize("zoom", ["2.5", "auto"])
+def test_options_arrive_in_the_picture(fitted, here, drawn, kind, name, zoom):
+    hgplvm_object(fitted).write_h5ad("cells.h5ad")
+    words = ["--kind", kind, "--color", "cell_type", "--feature", "g1", *OPTIONS, zoom]
+    check(inside("plot", "cells.h5ad", *words))
+    ((found, value, options),) = drawn
+    assert found == name
+    assert value == ("g1" if kind == "decoder" else "cell_type")
+    assert options["grid"] == "geodesic"
+    assert options["root"] == 3
+    assert options["zoom"] == ("auto" if zoom == "auto" else 2.5)
+    assert options.get("legend") == (None if kind == "decoder" else "on data")
+    assert options["title"] == (None if kind == "decoder" else "cell_type")
+
+
+def test_pictures_have_names_of_their_own(fitted, here, drawn):
+    (here / "cells.a.hgplvm").write_bytes(fitted.model.read_bytes())
+    for words in (["decoder", "--feature", "HLA/B 1"], ["length-scales"], ["history"], ["disk"]):
+        check(inside("plot", "cells.a.hgplvm", "--kind", *words))
+    names = ["decoder-HLA_B_1", "disk", "history", "length-scales"]
+    assert sorted(path.name for path in here.glob("*.png")) == [f"cells.a-{n}.png" for n in names]
+
+
+def test_genes_of_raw_can_be_drawn(fitted, here, drawn):
+    adata = hgplvm_object(fitted)
+    adata.raw = adata.copy()
+    adata[:, :2].copy().write_h5ad("few.h5ad")
+    check(inside("plot", "few.h5ad", "--color", "g5"))
+    assert drawn[0][1] == "g5"
+    says = ["--color g9: there is no such label"]
+    check_refused(inside("plot", "few.h5ad", "--color", "g9", "--force"), says)
+    # the same check before a fit
+    assert "g5" in _rows.read_rows(here / "few.h5ad", load=False).drawable
+
+
+@pytest.mark.parametrize("zoom", ["0", "-1", "nan", "inf", "big"])
+def test_a_zoom_is_auto_or_a_number(here, zoom):
+    (here / "p.csv").write_text("x,y\n0.1,0.2\n")
+    says = [f"--zoom {zoom} must be auto or a number above 0"]
+    check_refused(inside("plot", "p.csv", f"--zoom={zoom}"), says)
+
+
+def test_what_a_picture_needs_is_said_in_words_of_the_command(fitted, here):
+    adata = hgplvm_object(fitted)
+    adata.obsm["X_hgplvm"] = np.zeros((60, 3))
+    adata.write_h5ad("three.h5ad")
+    del adata.obsm["X_hgplvm"]
+    adata.write_h5ad("none.h5ad")
+    says = ["does not keep how sure", "--model bayesian", "--model vecchia", ".h5ad", "--out"]
+    done = inside("plot", fitted.model, "--kind", "uncertainty", "--out", "a.png")
+    check_refused(done, says)
+    check_refused(inside("plot", "three.h5ad"), ["three.h5ad has 3 dimensions", "--n-components 2"])
+    check_refused(inside("plot", "none.h5ad"), ["none.h5ad has no embedding; run hgplvm fit"])
+
+
 # --- metrics --------------------------------------------------------------------------------
+
+
+def test_rows_are_matched_by_name(fitted, here, data, columns):
+    with fitted.embedding.open() as file:
+        header, *lines = file
+    (here / "mixed.csv").write_text("".join([header, *reversed(lines)]))
+    (here / "other.csv").write_text("".join([header, *lines]).replace("c7,", "k7,"))
+    scores = [
+        json.loads(check(inside("metrics", fitted.data, place, "--json")).stdout)
+        for place in (fitted.embedding, "mixed.csv")
+    ]
+    assert scores[0] == pytest.approx(scores[1])
+    done = inside("metrics", fitted.data, "other.csv")
+    check_refused(done, ["other.csv must be of the same rows, and 'c7' is in one of them alone."])
+
+
+def rows_named(names):
+    names = None if names is None else np.array(names)
+    return _rows.Rows(np.zeros((3, 2)), ["a", "b"], names=names)
+
+
+def points_named(names):
+    points, labels = np.arange(6.0).reshape(3, 2), {"kind": np.array(["p", "q", "r"])}
+    return _rows.Embedded(points, None, labels, None if names is None else np.array(names))
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "order"),
+    [
+        (None, ["a", "b", "c"], [0, 1, 2]),
+        (["a", "b", "c"], None, [0, 1, 2]),
+        (["a", "b", "c"], ["c", "a", "b"], [1, 2, 0]),
+        (["0", "1", "2"], ["a", "b", "c"], [0, 1, 2]),  # an object has always names
+        (["0", "1", "2"], ["2", "1", "0"], [2, 1, 0]),
+        (["a", "a", "b"], ["a", "a", "b"], [0, 1, 2]),
+    ],
+)
+def test_names_say_which_rows_belong_together(ours, theirs, order):
+    found = _rows.same_rows(rows_named(ours), points_named(theirs), "d", "e")
+    assert found.points[:, 0].tolist() == [2.0 * i for i in order]
+    assert found.labels["kind"].tolist() == ["pqr"[i] for i in order]
+
+
+def test_names_that_stand_twice_say_nothing():
+    with pytest.raises(ValueError, match="some names stand twice"):
+        _rows.same_rows(rows_named(["a", "a", "b"]), points_named(["b", "a", "a"]), "d", "e")
+
+
+@pytest.mark.parametrize("lost", ["params", "features"])
+def test_objects_of_other_versions_are_refused(fitted, here, lost):
+    adata = hgplvm_object(fitted)
+    adata.uns["hgplvm"] = {"params": {"model": "HGPLVM"}, "features": np.array(["g1"], object)}
+    del adata.uns["hgplvm"][lost]
+    adata.write_h5ad("old.h5ad")
+    says = ["old.h5ad does not say what was fitted", "--use-rep", "hgplvm fit"]
+    check_refused(inside("metrics", "old.h5ad"), says)
+    check(inside("metrics", "old.h5ad", "--use-rep", "X"))
 
 
 def test_metrics_are_those_of_the_library(fitted, tmp_path, data, columns):
@@ -134,8 +271,8 @@ def test_points_of_a_plane_are_measured_as_such(tmp_path):
     ("arguments", "says"),
     [
         (["cells.csv"], ["name the embedding of cells.csv too"]),
-        (["cells.csv", "gone.csv"], ["There is no file gone.csv"]),
-        (["gone.csv", "points.csv"], ["There is no file gone.csv"]),
+        (["cells.csv", "gone.csv"], ["there is no file gone.csv"]),
+        (["gone.csv", "points.csv"], ["there is no file gone.csv"]),
         (["cells.csv", "points.csv"], ["cells.csv has 60 rows", "points.csv has 2"]),
         (["cells.csv", "points.csv", "--label", "batch"], ["no column 'batch'"]),
         (["cells.csv", "points.csv", "--layer", "raw"], ["--layer goes with an .h5ad file"]),

@@ -8,7 +8,15 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hgplvm.tables import _rules, _source, read_table, write_table
+from hgplvm.tables import (
+    _rules,
+    _source,
+    check_there,
+    read_table,
+    stem_of,
+    suffix_of,
+    write_table,
+)
 from tests.tables.helpers import refused, text_file
 
 # --- files that are not there, or not what they seem ----------------------------------------------
@@ -49,6 +57,29 @@ def test_other_files_are_refused(name):
         ".npz, .parquet or .h5ad file."
     ):
         read_table(name)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "stem"),
+    [
+        ("in/GSM1.a.csv", (".csv", False), "GSM1.a"),
+        ("GSM1.a.CSV.gz", (".csv", True), "GSM1.a"),
+        ("a.parquet.gz", (".gz", False), "a.parquet"),
+        ("a", ("", False), "a"),
+    ],
+)
+def test_only_the_end_of_a_name_says_the_kind(path, kind, stem):
+    assert suffix_of(path) == kind
+    assert stem_of(path) == stem
+
+
+def test_what_is_no_file_is_said_before_it_is_read():
+    with refused("there is no file gone.csv; check its name and folder.", FileNotFoundError):
+        check_there("gone.csv")
+    with refused(". is a folder; give a file in it.", IsADirectoryError):
+        check_there(".")
+    text_file("1,2\n")
+    check_there("t.csv")
 
 
 def test_a_key_is_for_archives_only():

@@ -183,7 +183,8 @@ def test_an_underscore_makes_a_word():
 
 
 @pytest.mark.parametrize(
-    "text", ["a;b\n1,5;2\n1,5;3\n", "a;b\n1;2\n2;1,5\n", "a;b\n1,5;2\n2,5;2\n"]
+    "text",
+    ["a;b\n1,5;2\n1,5;3\n", "a;b\n1;2\n2;1,5\n", "a;b\n1,5;2\n2,5;2\n", "a;b\n1,5;2,5\n2,5;3,5\n"],
 )
 def test_a_decimal_comma_is_no_label(text):
     with pytest.raises(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -11,7 +12,7 @@ from typing import Annotated, Any, NoReturn
 
 import typer
 
-__all__ = ["app", "fail", "guarded", "main", "sentence"]
+__all__ = ["app", "counted", "fail", "guarded", "main", "say", "sentence", "warn"]
 
 # the base of all errors in a command's words; typer has it from click, and shows its heirs alone
 CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -33,6 +34,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=True,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -60,6 +62,24 @@ def fail(message: str) -> NoReturn:
     raise typer.Exit(2)
 
 
+def warn(message: str) -> None:
+    """One line on stderr, and the command goes on."""
+    typer.echo(f"hgplvm: warning: {message}", err=True)
+
+
+def say(text: str) -> None:
+    """Print within a command, whose other errors are of files."""
+    try:
+        typer.echo(text)
+    except OSError as error:
+        raise OSError(_unheard(error)) from None
+
+
+def counted(number: int, thing: str) -> str:
+    """Say how many: 1 row, 2 rows."""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def sentence(error: BaseException) -> str:
     """Return an error as one line."""
     if isinstance(error, OSError) and error.strerror:
@@ -76,7 +96,7 @@ def guarded() -> Iterator[None]:
     """Turn errors and warnings of a command into lines for its user."""
 
     def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        typer.echo(f"hgplvm: warning: {' '.join(str(message).split())}", err=True)
+        warn(" ".join(str(message).split()))
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of other packages, to their developers
@@ -104,7 +124,24 @@ def main() -> None:
         code = 130
     except CLICK_ERROR as error:
         code = _explain(error)
+    except OSError as error:  # commands say theirs themselves: this one is of what they print
+        typer.echo(f"hgplvm: {_unheard(error)}", err=True)
+        code = 2
+    _drop_unheard()
     sys.exit(code if isinstance(code, int) else 0)
+
+
+def _unheard(error: OSError) -> str:
+    return f"cannot write to the standard output: {error.strerror or error}."
+
+
+def _drop_unheard() -> None:
+    """Forget what could not be printed: Python would try again at its end, and say so at length."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _explain(error: Any) -> int:

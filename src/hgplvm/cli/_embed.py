@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import time
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -10,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from hgplvm.cli._app import app, guarded
+from hgplvm.cli._app import app, counted, guarded, say, warn
 from hgplvm.cli._rows import (
     EMBEDDING_SUFFIXES,
     MODEL_SUFFIX,
@@ -18,6 +20,7 @@ from hgplvm.cli._rows import (
     Rows,
     as_anndata,
     check_color,
+    check_inside,
     check_output,
     matched,
     read_embedding,
@@ -25,8 +28,9 @@ from hgplvm.cli._rows import (
     root_of,
     suffix,
     write_embedding,
+    write_together,
 )
-from hgplvm.tables import write_table
+from hgplvm.tables import check_there, stem_of, write_table
 
 if TYPE_CHECKING:
     from hgplvm.estimators.base import BaseGPLVM
@@ -99,7 +103,7 @@ def fit(
     plot: Annotated[
         Path | None,
         typer.Option(
-            help="File for the picture: .png, .pdf or .svg; by default OUT with .png.",
+            help="File for the picture: .png, .jpg, .pdf or .svg; by default OUT with .png.",
             show_default=False,
         ),
     ] = None,
@@ -110,8 +114,8 @@ def fit(
     root: Annotated[
         str | None,
         typer.Option(
-            help="What to put at the centre, and to measure pseudotime from: a row number or "
-            "name, or LABEL=VALUE."
+            help="What to put at the centre, and to measure pseudotime from: a row number (from "
+            "0) or name, or LABEL=VALUE."
         ),
     ] = None,
     labels: Labels = None,
@@ -130,7 +134,8 @@ def fit(
     resume: Annotated[
         Path | None,
         typer.Option(
-            help="File that keeps the state of the fit; if it is there, the fit goes on from it."
+            help="File that keeps the state of the fit; if it is there, the fit goes on from it, "
+            "and its outputs are replaced."
         ),
     ] = None,
     force: Force = False,
@@ -144,15 +149,20 @@ def fit(
     Example: hgplvm fit cells.csv --label cell_type --root cell_type=stem --plot cells.png
     """
     with guarded():
-        default = data.name.split(".")[0] + "-hgplvm"
-        place = out or Path(default + (".h5ad" if suffix(data) == ".h5ad" else ".csv"))
+        check_there(data)
+        end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
+        place = out or Path(f"{stem_of(data)}-hgplvm{end}")
         if plot is not None and n_components != 2:
             raise ValueError("--plot draws a disk; leave it out, or take --n-components 2.")
+        if length_scale is not None and not 0 < length_scale < np.inf:
+            raise ValueError(f"--length-scale {length_scale:g} must be a number above 0.")
+        if resume is not None and resume.exists():
+            force = True  # the same command goes on, and its outputs with it
         _check_distinct([data, place])
         check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
-        base = place.with_suffix("") if place.suffix == ".gz" else place
-        model_place = save_model or base.with_suffix(MODEL_SUFFIX)
-        picture = plot or (base.with_suffix(".png") if n_components == 2 else None)
+        base = stem_of(place)
+        model_place = save_model or place.with_name(base + MODEL_SUFFIX)
+        picture = plot or (place.with_name(f"{base}.png") if n_components == 2 else None)
         _check_distinct([data, place, model_place, picture, resume])
         check_output(model_place, "--save-model", force=force)
         if picture is not None:
@@ -170,8 +180,12 @@ def fit(
             normalize=True if normalize else None,
             load=suffix(data) != ".h5ad",
         )
+        if rows.shape[0] < 2:
+            raise ValueError(
+                f"{data} has {counted(rows.shape[0], 'row')}, and a fit needs 2 or more."
+            )
         if picture is not None:
-            more = [] if root is None else ["pseudotime"]
+            more = [] if root is None else [_pseudotime_name(rows)]
             check_color(color, rows.labels, [*more, *(rows.drawable if h5ad else [])])
         center = None
         if root is not None:
@@ -194,16 +208,19 @@ def fit(
                 "use_rep": use_rep,
                 "normalize": normalize or None,
             }
-            if rows.adata is None:  # numbers of a table are taken as they are
-                source = {"normalize": False}
+            if rows.adata is None:
+                source = rows.source
             fitted, found = _fit_anndata(rows, str(model), {**source, **parameters}, center)
         else:
             fitted, found = _fit_table(rows, str(model), parameters, center)
         seconds = time.perf_counter() - started
-        write_embedding(place, found)
-        fitted.save(model_place)
+        writers: dict[Path, Callable[[Path], object]] = {
+            place: lambda path: write_embedding(path, found),
+            model_place: fitted.save,
+        }
         if picture is not None:
-            _draw(picture, fitted, found, color)
+            writers[picture] = lambda path: _draw(path, fitted, found, color)
+        write_together(writers)
     if not quiet:
         typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
         written = [place, model_place] + ([picture] if picture is not None else [])
@@ -242,42 +259,45 @@ def transform(
     Example: hgplvm transform cells-hgplvm.hgplvm new-cells.csv --out new-cells-placed.csv
     """
     with guarded():
+        check_there(model)
+        check_there(data)
         end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
-        place = out or Path(data.name.split(".")[0] + "-placed" + end)
+        place = out or Path(f"{stem_of(data)}-placed{end}")
         _check_distinct([model, data, place])
         check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
-        _check_there(model)
-        rows = read_rows(
-            data,
-            labels=labels,
-            drop=drop,
-            key=key,
-            layer=layer,
-            use_rep=use_rep,
-            normalize=True if normalize else None,
-            all_columns=True,
-        )
+        source: dict[str, Any] = {
+            "layer": layer,
+            "use_rep": use_rep,
+            "normalize": True if normalize else None,
+        }
         fitted = _load(model, device)
-        values, missing = matched(
-            rows, getattr(fitted, "feature_names_in_", None), fitted.n_features_in_, data
-        )
+        if suffix(data) == ".h5ad":
+            source = _as_fitted(source, getattr(fitted, "source_", {}))
+        rows = read_rows(data, labels=labels, drop=drop, key=key, all_columns=True, **source)
+        wanted = _names_of(fitted)
+        named = wanted if hasattr(fitted, "feature_names_in_") else None
+        values, missing = matched(rows, named, fitted.n_features_in_, data)
         if missing:
-            typer.echo(
-                f"hgplvm: warning: {len(missing)} columns of the model are not in {data} and count "
-                f"as missing, such as {missing[0]!r}.",
-                err=True,
+            warn(
+                f"{data} lacks {counted(len(missing), 'column')} of the model, such as "
+                f"{missing[0]!r}: taken as missing entries."
             )
         points, covariance = fitted.transform(values, return_cov=True)
         found = Embedded(points, _std(covariance), rows.labels, rows.names)
         if suffix(place) == ".h5ad":
-            from hgplvm._embedding import write_positions
+            from hgplvm._embedding import results_of, write_positions
 
             adata = rows.adata if rows.adata is not None else as_anndata(rows)
-            write_positions(adata, points, covariance)
+            kept = copy.copy(fitted)
+            kept.__dict__.pop("feature_names_in_", None)  # they stand beside it, as tl keeps them
+            # rows without names of columns are matched by their order
+            columns = wanted if set(wanted) & set(rows.columns) else rows.columns
+            results = results_of(kept, np.array(columns), rows.source, keep_model=True)
+            write_positions(adata, points, covariance, uns={"hgplvm": results})
             found = Embedded(points, found.std, rows.labels, rows.names, adata=adata)
-        write_embedding(place, found)
+        write_together({place: lambda path: write_embedding(path, found)})
     if not quiet:
-        typer.echo(f"Placed {len(points)} rows.\nWrote {place}.")
+        typer.echo(f"Placed {counted(len(points), 'row')}.\nWrote {place}.")
 
 
 @app.command()
@@ -306,23 +326,30 @@ def decode(
     Example: hgplvm decode cells-hgplvm.hgplvm points.csv --std --out decoded.csv
     """
     with guarded():
-        place = out or Path(points.name.split(".")[0] + "-decoded.csv")
+        check_there(model)
+        check_there(points)
+        place = out or Path(f"{stem_of(points)}-decoded.csv")
         _check_distinct([model, points, place])
         check_output(place, "--out", force=force, kinds=TABLES)
-        _check_there(model)
-        _check_there(points)
         fitted = _load(model, device)
         found = read_embedding(points, n_components=fitted.embedding_.shape[1])
+        if hasattr(fitted, "lorentz_"):
+            check_inside(found.points, points)
         mean, deviation = fitted.inverse_transform(found.points, return_std=True)
-        names = getattr(fitted, "feature_names_in_", None)
-        names = [str(i) for i in range(mean.shape[1])] if names is None else list(map(str, names))
-        columns: dict[str, Any] = {} if found.names is None else {"row": found.names}
-        columns |= {name: mean[:, i] for i, name in enumerate(names)}
+        names = _names_of(fitted)
+        columns = list(zip(names, mean.T, strict=True))
         if std:
-            columns |= {f"{name}_std": deviation[:, i] for i, name in enumerate(names)}
-        write_table(place, columns)
+            deviations = zip(names, deviation.T, strict=True)
+            columns += [(f"{name}_std", values) for name, values in deviations]
+        if found.names is not None:
+            columns.append(("row", found.names))
+        named = _distinct_names(columns)
+        if found.names is not None:  # the names of the rows stand first
+            named = dict([named.popitem(), *named.items()])
+        write_together({place: lambda path: write_table(path, named)})
     if not quiet:
-        typer.echo(f"Decoded {len(mean)} points into {len(names)} columns.\nWrote {place}.")
+        done = f"{counted(len(mean), 'point')} into {counted(len(names), 'column')}"
+        typer.echo(f"Decoded {done}.\nWrote {place}.")
 
 
 # --- parts ----------------------------------------------------------------------------------
@@ -341,7 +368,7 @@ def _fit_table(
     std = _std(posterior(fitted, rows.data))
     labels = dict(rows.labels)
     if root is not None:
-        labels["pseudotime"] = fitted.pseudotime()
+        labels[_pseudotime_name(rows)] = fitted.pseudotime()
     return fitted, Embedded(fitted.embedding_, std, labels, rows.names, fitted.lorentz_)
 
 
@@ -358,7 +385,7 @@ def _fit_anndata(
     _name_columns(fitted, list(adata.uns["hgplvm"]["features"]))
     labels = dict(rows.labels)
     if root is not None:
-        labels["pseudotime"] = adata.obs["hgplvm_pseudotime"].to_numpy()
+        labels[_pseudotime_name(rows)] = adata.obs["hgplvm_pseudotime"].to_numpy()
     points = np.asarray(adata.obsm["X_hgplvm"])
     std = adata.obs["hgplvm_std"].to_numpy()
     lorentz = np.asarray(adata.obsm["X_hgplvm_lorentz"])
@@ -369,6 +396,39 @@ def _name_columns(fitted: BaseGPLVM, columns: list[str]) -> None:
     """Keep the names of columns with the model, unless they are mere numbers."""
     if columns != [str(i) for i in range(len(columns))]:
         fitted.feature_names_in_ = np.array(columns, dtype=object)
+
+
+def _names_of(fitted: BaseGPLVM) -> list[str]:
+    names = getattr(fitted, "feature_names_in_", None)
+    return list(map(str, range(fitted.n_features_in_) if names is None else names))
+
+
+def _distinct_names(columns: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Columns by name; one whose name is taken gets another, and that is said."""
+    named: dict[str, Any] = {}
+    for name, values in columns:
+        free, k = name, 2
+        while free in named:
+            free, k = f"{name}_{k}", k + 1
+        if free != name:
+            warn(f"two columns would be named {name!r}; the second of them is named {free!r}.")
+        named[free] = values
+    return named
+
+
+def _pseudotime_name(rows: Rows) -> str:
+    """Name of our pseudotime beside the labels of the user, who may have one."""
+    return "hgplvm_pseudotime" if "pseudotime" in rows.groups else "pseudotime"
+
+
+def _as_fitted(given: dict[str, Any], fitted: dict[str, Any]) -> dict[str, Any]:
+    """Where new rows stand in their object: where they are said to, or as those of the fit did."""
+    found = dict(given)
+    if found["layer"] is None and found["use_rep"] is None:
+        found |= {name: fitted.get(name) for name in ("layer", "use_rep")}
+    if found["normalize"] is None and found["use_rep"] is None:
+        found["normalize"] = fitted.get("normalize")
+    return found
 
 
 def _std(covariance: Any) -> Any:
@@ -396,12 +456,6 @@ def _load(path: Path, device: str) -> BaseGPLVM:
     return fitted
 
 
-def _check_there(path: Path) -> None:
-    """Say at once that a file is missing, before seconds of imports."""
-    if not path.exists():
-        raise FileNotFoundError(f"There is no file {path}; check its name.")
-
-
 def _check_distinct(paths: list[Path | None]) -> None:
     """Refuse to write over what is read."""
     seen: set[Path] = set()
@@ -414,5 +468,7 @@ def _check_distinct(paths: list[Path | None]) -> None:
 
 def _say_rows(path: Path, rows: Rows) -> None:
     n, d = rows.shape
-    words = f", labels {', '.join(rows.labels)}" if rows.labels else ""
-    typer.echo(f"Read {path}: {n} rows, {d} columns{words}")
+    # which columns of an object are fitted is not known yet
+    words = "" if rows.data is None else f", {counted(d, 'column')}"
+    words += f", labels {', '.join(rows.labels)}" if rows.labels else ""
+    say(f"Read {path}: {counted(n, 'row')}{words}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,13 +16,19 @@ from hgplvm.cli._embed import PICTURES, Drop, Force, Key, Labels, Layer, UseRep
 from hgplvm.cli._rows import (
     MODEL_SUFFIX,
     check_color,
+    check_embedded,
+    check_inside,
     check_output,
+    genes_of,
     read_embedding,
     read_fitted,
     read_rows,
     root_of,
+    same_rows,
     suffix,
+    write_together,
 )
+from hgplvm.tables import check_there, stem_of
 
 __all__ = ["metrics", "plot"]
 
@@ -34,6 +41,9 @@ class Kind(StrEnum):
     DECODER = "decoder"
     LENGTH_SCALES = "length-scales"
     HISTORY = "history"
+
+
+ON_DISK = (Kind.DISK, Kind.UNCERTAINTY, Kind.DECODER)
 
 
 class Legend(StrEnum):
@@ -61,7 +71,7 @@ def plot(
     out: Annotated[
         Path | None,
         typer.Option(
-            help="File for the picture: .png, .pdf or .svg; by default SOURCE with .png.",
+            help="File for the picture: .png, .jpg, .pdf or .svg; by default SOURCE-KIND.png.",
             show_default=False,
         ),
     ] = None,
@@ -69,7 +79,7 @@ def plot(
         Kind,
         typer.Option(
             help="disk: the points. uncertainty, decoder, length-scales and history need a model "
-            "or an .h5ad file."
+            "or an .h5ad file; uncertainty needs a bayesian or vecchia one, or an .h5ad file."
         ),
     ] = Kind.DISK,
     color: Annotated[
@@ -80,9 +90,13 @@ def plot(
     ] = None,
     root: Annotated[
         str | None,
-        typer.Option(help="What to put at the centre: a row number or name, LABEL=VALUE, or X,Y."),
+        typer.Option(
+            help="What to put at the centre: a row number (from 0) or name, LABEL=VALUE, or X,Y."
+        ),
     ] = None,
-    zoom: Annotated[float, typer.Option(help="How many times to magnify.")] = 1.0,
+    zoom: Annotated[
+        str, typer.Option(help="How many times to magnify, or auto: so that all points fill it.")
+    ] = "1",
     legend: Annotated[Legend, typer.Option(help="Where the names stand.")] = Legend.SIDE,
     grid: Annotated[Grid, typer.Option(help="Lines on the disk.")] = Grid.POLAR,
     title: Annotated[str | None, typer.Option(help="Title of the picture.")] = None,
@@ -93,15 +107,14 @@ def plot(
     Example: hgplvm plot cells-hgplvm.csv --color cell_type --root cell_type=stem --out cells.png
     """
     with guarded():
-        base = source.with_suffix("") if source.suffix == ".gz" else source
-        place = out or base.with_suffix(".png")
-        check_output(place, "--out", force=force, kinds=PICTURES)
+        check_there(source)
         if kind is Kind.DECODER and feature is None:
             raise ValueError("--kind decoder needs --feature NAME, the column to decode.")
-        if not source.exists():
-            raise FileNotFoundError(f"There is no file {source}; check its name.")
+        place = out or source.with_name(_default_name(source, kind, feature))
+        check_output(place, "--out", force=force, kinds=PICTURES)
+        magnified = _zoom_of(zoom)
         drawn, labels, names = _drawable(source, kind)
-        genes = drawn.var_names if suffix(source) == ".h5ad" else []
+        genes = genes_of(drawn) if suffix(source) == ".h5ad" else set()
         check_color(color, labels, genes)
         values = color if suffix(source) == ".h5ad" or color is None else labels[color]
         n = len(getattr(drawn, "embedding_", drawn))
@@ -111,19 +124,23 @@ def plot(
         matplotlib.use("Agg")  # files only: works without a display
         from hgplvm import pl
 
-        options: dict[str, Any] = {"title": title if title is not None else color, "save": place}
-        if kind in (Kind.DISK, Kind.UNCERTAINTY, Kind.DECODER):
-            options |= {"zoom": zoom, "grid": str(grid), "root": place_of_root}
-        if kind is Kind.DISK:
-            pl.poincare(drawn, values, legend=str(legend), **options)
-        elif kind is Kind.UNCERTAINTY:
-            pl.uncertainty(drawn, values, legend=str(legend), **options)
-        elif kind is Kind.DECODER:
-            pl.decoder(drawn, str(feature), **{**options, "title": title})
-        elif kind is Kind.LENGTH_SCALES:
-            pl.length_scales(drawn, **options)
-        else:
-            pl.history(drawn, **options)
+        options: dict[str, Any] = {"title": title if title is not None else color}
+        if kind in ON_DISK:
+            options |= {"zoom": magnified, "grid": str(grid), "root": place_of_root}
+
+        def draw(path: Path) -> None:
+            if kind is Kind.DISK:
+                pl.poincare(drawn, values, legend=str(legend), save=path, **options)
+            elif kind is Kind.UNCERTAINTY:
+                pl.uncertainty(drawn, values, legend=str(legend), save=path, **options)
+            elif kind is Kind.DECODER:
+                pl.decoder(drawn, str(feature), save=path, **{**options, "title": title})
+            elif kind is Kind.LENGTH_SCALES:
+                pl.length_scales(drawn, save=path, **options)
+            else:
+                pl.history(drawn, save=path, **options)
+
+        write_together({place: draw})
     typer.echo(f"Wrote {place}.")
 
 
@@ -152,22 +169,18 @@ def metrics(
     Example: hgplvm metrics cells.csv cells-hgplvm.csv --label cell_type
     """
     with guarded():
+        check_there(data)
         if embedding is None and suffix(data) != ".h5ad":
             raise ValueError(f"name the embedding of {data} too, such as the .csv of hgplvm fit.")
-        for path in (data, embedding):
-            if path is not None and not path.exists():
-                raise FileNotFoundError(f"There is no file {path}; check its name.")
+        if embedding is not None:
+            check_there(embedding)
         if embedding is None and layer is None and use_rep is None:
             rows = read_fitted(data, labels)
         else:
             source: dict[str, Any] = {"layer": layer, "use_rep": use_rep, "normalize": False}
             rows = read_rows(data, labels=labels, drop=drop, key=key, **source)
-        found = read_embedding(embedding if embedding is not None else data)
-        if len(found.points) != rows.data.shape[0]:
-            raise ValueError(
-                f"{data} has {rows.data.shape[0]} rows, and {embedding} has {len(found.points)}: "
-                "they must be the same rows."
-            )
+        place = embedding if embedding is not None else data
+        found = same_rows(rows, read_embedding(place), data, place)
         dense = rows.data.toarray() if hasattr(rows.data, "toarray") else rows.data
         if np.isnan(dense).any():
             raise ValueError(f"{data} has missing entries, and metrics need all distances.")
@@ -190,18 +203,56 @@ def metrics(
         typer.echo(f"{title.replace('_', ' '):<20}{value:>8.4f}{words}")
 
 
+def _default_name(source: Path, kind: Kind, feature: str | None) -> str:
+    """Name of a picture: no two kinds have the same, nor has the one that a fit draws."""
+    words = [stem_of(source), str(kind)]
+    if kind is Kind.DECODER:
+        words.append(re.sub(r"[^\w.-]", "_", str(feature)))  # a name may hold a slash
+    return "-".join(words) + ".png"
+
+
+def _zoom_of(text: str) -> float | str:
+    if text == "auto":
+        return text
+    try:
+        number = float(text)
+    except ValueError:
+        number = np.nan
+    if not 0 < number < np.inf:
+        raise ValueError(f"--zoom {text} must be auto or a number above 0.")
+    return number
+
+
 def _drawable(source: Path, kind: Kind) -> tuple[Any, dict[str, Any], Any]:
     """Read what a picture needs: what to draw, the labels and the names of its rows."""
     if suffix(source) == MODEL_SUFFIX:
         from hgplvm.estimators import load
 
-        return load(source), {}, None
+        model = load(source)
+        _check_disk(source, kind, model.embedding_, hasattr(model, "posterior_cov_"))
+        return model, {}, None
     if suffix(source) == ".h5ad":
         rows = read_rows(source, load=False, normalize=False)
+        check_embedded(source, rows.adata)
+        obsm = rows.adata.obsm
+        _check_disk(source, kind, obsm["X_hgplvm"], "hgplvm_covariance" in obsm)
         return rows.adata, rows.groups, rows.names
     if kind is not Kind.DISK:
         raise ValueError(
             f"--kind {kind} needs a model (.hgplvm) or an .h5ad file, which {source} is not."
         )
-    found = read_embedding(source)
+    found = read_embedding(source, n_components=2)
+    check_inside(found.points, source)
     return found.points, found.labels, found.names
+
+
+def _check_disk(source: Path, kind: Kind, points: Any, sure: bool) -> None:
+    """Refuse what has no picture on the disk, or does not know how sure its points are."""
+    if kind in ON_DISK and points.shape[1] != 2:
+        dimensions = f"{source} has {points.shape[1]} dimensions, and a disk has 2"
+        raise ValueError(f"{dimensions}; fit with --n-components 2.")
+    if kind is Kind.UNCERTAINTY and not sure:
+        raise ValueError(
+            f"{source} does not keep how sure its points are; fit with --model bayesian or "
+            "--model vecchia, or write an .h5ad file with --out and plot that."
+        )

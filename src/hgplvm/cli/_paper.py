@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hgplvm.cli._app import app, fail, guarded
+from hgplvm.cli._app import app, fail, guarded, say
 
 __all__ = ["benchmark", "demo", "reproduce"]
 
@@ -64,7 +64,7 @@ def benchmark(
     with guarded():
         chosen = _benchmark.choose(methods, rows)
         for line in _benchmark.run(chosen, rows, columns, seed):
-            typer.echo(line)
+            say(line)
 
 
 @app.command()

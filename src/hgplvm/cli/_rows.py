@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import tempfile
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,22 +14,32 @@ from zipfile import BadZipFile
 import numpy as np
 
 from hgplvm._columns import aligned
+from hgplvm._optional import require
+from hgplvm.cli._app import counted
 from hgplvm.files import whole
-from hgplvm.tables import read_table, write_table
+from hgplvm.tables import check_there, read_table, suffix_of, write_table
 
 __all__ = [
+    "EMBEDDING_SUFFIXES",
+    "MODEL_SUFFIX",
     "Embedded",
     "Rows",
+    "as_anndata",
     "check_color",
+    "check_embedded",
+    "check_inside",
     "check_output",
     "embedding_columns",
+    "genes_of",
     "matched",
     "read_embedding",
     "read_fitted",
     "read_rows",
     "root_of",
+    "same_rows",
     "suffix",
     "write_embedding",
+    "write_together",
 ]
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -45,6 +57,7 @@ class Rows:
     labels: dict[str, Array] = field(default_factory=dict)
     names: Array | None = None
     adata: Any = None  # the object that they come from, for .h5ad
+    source: dict[str, Any] = field(default_factory=dict)  # where in it, as tl.hgplvm keeps it
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -61,8 +74,8 @@ class Rows:
     @property
     def drawable(self) -> set[str]:
         """What --color can name where the result is an AnnData object: obs and genes."""
-        genes = self.columns if self.adata is None else self.adata.var_names
-        return {*self.groups, *map(str, genes)}
+        genes = set(self.columns) if self.adata is None else genes_of(self.adata)
+        return {*self.groups, *genes}
 
 
 @dataclass(frozen=True)
@@ -78,8 +91,14 @@ class Embedded:
 
 
 def suffix(path: Path) -> str:
-    """Return the kind of a file; that of a compressed one is the kind inside."""
-    return (path.with_suffix("") if path.suffix == ".gz" else path).suffix.lower()
+    """Return the kind of a file; that of a compressed table is the kind inside."""
+    return suffix_of(path)[0]
+
+
+def genes_of(adata: Any) -> set[str]:
+    """Genes of an object, and those that it has kept in raw."""
+    kept = [] if adata.raw is None else adata.raw.var_names
+    return {str(name) for name in (*adata.var_names, *kept)}
 
 
 # --- reading --------------------------------------------------------------------------------
@@ -110,10 +129,15 @@ def read_rows(
             if value:
                 raise ValueError(f"{option} goes with an .h5ad file, and {path} is none.")
         table = read_table(path, labels=labels or (), drop=drop or (), key=key)
-        return Rows(table.data, table.columns, table.labels, table.rows)
+        # its numbers are taken as they are, also where they become an object
+        source = {"normalize": False}
+        return Rows(table.data, table.columns, table.labels, table.rows, source=source)
     for option, given in (("--key", key), ("--drop", drop)):
         if given:
             raise ValueError(f"{option} goes with tables, and {path} is an .h5ad file.")
+    for option, asked in (("--layer", layer is not None), ("--normalize", normalize)):
+        if use_rep is not None and asked:
+            raise ValueError(f"{option} goes with X and its layers; leave it or --use-rep out.")
     adata = read_anndata(path)
     for name in labels or []:
         if name not in adata.obs:
@@ -142,7 +166,8 @@ def read_rows(
         normalize=normalize,
         mask_var=None if all_columns else "auto",
     )
-    return Rows(matrix.values, list(matrix.columns.astype(str)), words, names, adata)
+    columns_read = list(matrix.columns.astype(str))
+    return Rows(matrix.values, columns_read, words, names, adata, matrix.source)
 
 
 def _check_counts(path: Path, adata: Any, layer: str | None) -> None:
@@ -159,10 +184,7 @@ def _check_counts(path: Path, adata: Any, layer: str | None) -> None:
 
 def read_anndata(path: Path) -> Any:
     """Read an .h5ad file."""
-    from hgplvm._optional import require
-
-    if not path.is_file():
-        raise FileNotFoundError(f"There is no file {path}; check its name.")
+    check_there(path)
     anndata = require(f"{path.name}", "anndata", "anndata")
     try:
         return anndata.read_h5ad(path)
@@ -173,21 +195,58 @@ def read_anndata(path: Path) -> Any:
         raise ValueError(f"{path} is no AnnData file that can be read ({first}).") from None
 
 
-def matched(rows: Rows, wanted: Array | None, n_columns: int, path: Path) -> tuple[Any, list[str]]:
+def matched(
+    rows: Rows, wanted: Sequence[str] | None, n_columns: int, path: Path
+) -> tuple[Any, list[str]]:
     """Columns of a model in new rows, by name where it has names; and those that are missing."""
-    if wanted is None or rows.columns == [str(i) for i in range(len(rows.columns))]:
+    if wanted is None or _are_numbers(rows.columns):
         if rows.data.shape[1] != n_columns:
             raise ValueError(
-                f"{path} has {rows.data.shape[1]} columns, and the model was fitted to {n_columns}."
+                f"{path} has {counted(rows.data.shape[1], 'column')}, and the model was fitted to "
+                f"{n_columns}."
             )
         return rows.data, []
-    names = [str(name) for name in wanted]
-    values, missing = aligned(rows.data, rows.columns, names)
-    if len(missing) == len(names):
+    values, missing = aligned(rows.data, rows.columns, wanted)
+    if len(missing) == len(wanted):
         raise ValueError(
-            f"{path} has none of the columns that the model was fitted to, such as {names[0]!r}."
+            f"{path} has none of the columns that the model was fitted to, such as {wanted[0]!r}."
         )
     return values, missing
+
+
+def _are_numbers(names: Collection[str]) -> bool:
+    """Whether names are mere numbers: 0, 1, 2 and so on."""
+    return list(names) == [str(i) for i in range(len(names))]
+
+
+def same_rows(rows: Rows, found: Embedded, data: Path, embedding: Path) -> Embedded:
+    """Return an embedding in the order of the rows that it belongs to, by name where both have."""
+    n, m = rows.shape[0], len(found.points)
+    if n != m:
+        raise ValueError(
+            f"{data} has {counted(n, 'row')}, and {embedding} has {m}: they must be the same rows."
+        )
+    if rows.names is None or found.names is None or np.array_equal(rows.names, found.names):
+        return found
+    ours, theirs = rows.names.tolist(), found.names.tolist()
+    if set(ours) != set(theirs):
+        if _are_numbers(ours) or _are_numbers(theirs):
+            return found  # of one of them the rows have no names
+        alone = set(ours) ^ set(theirs)
+        other = next(name for name in (*ours, *theirs) if name in alone)
+        raise ValueError(
+            f"{data} and {embedding} must be of the same rows, and {other!r} is in one of them "
+            "alone."
+        )
+    if len(set(ours)) < n:
+        raise ValueError(
+            f"rows of {data} and {embedding} are matched by name, and some names stand twice: make "
+            "them unique, or bring the rows into the same order."
+        )
+    place = {name: i for i, name in enumerate(theirs)}
+    order = np.array([place[name] for name in ours])
+    labels = {name: values[order] for name, values in found.labels.items()}
+    return replace(found, points=found.points[order], labels=labels, names=rows.names)
 
 
 def read_fitted(path: Path, labels: list[str] | None = None) -> Rows:
@@ -196,6 +255,11 @@ def read_fitted(path: Path, labels: list[str] | None = None) -> Rows:
     found = rows.adata.uns.get("hgplvm")
     if found is None:
         return read_rows(path, labels=labels, normalize=False)
+    if not {"params", "features"} <= set(found):
+        raise ValueError(
+            f"{path} does not say what was fitted, perhaps since another version wrote it; name it "
+            "with --use-rep (X for all columns of X) or --layer, or run hgplvm fit again."
+        )
     params = found["params"]
     seen = read_rows(
         path,
@@ -213,8 +277,7 @@ def read_embedding(path: Path, n_components: int | None = None) -> Embedded:
     """Read points from a file that a command wrote, or from any table of coordinates."""
     if suffix(path) == ".h5ad":
         rows = read_rows(path, load=False, normalize=False)
-        if "X_hgplvm" not in rows.adata.obsm:
-            raise ValueError(f"{path} has no embedding; run hgplvm fit {path} first.")
+        check_embedded(path, rows.adata)
         points = np.asarray(rows.adata.obsm["X_hgplvm"])
         return Embedded(points, None, rows.labels, rows.names, adata=rows.adata)
     key = "embedding" if suffix(path) == ".npz" and _holds(path, "embedding") else None
@@ -225,6 +288,23 @@ def read_embedding(path: Path, n_components: int | None = None) -> Embedded:
         numbers |= _numbers_beside(path, table.data.shape[0])
     points = np.asarray(table.data[:, columns], dtype=float)
     return Embedded(points, None, {**table.labels, **numbers}, table.rows)
+
+
+def check_embedded(path: Path, adata: Any) -> None:
+    """Refuse an object without an embedding."""
+    if "X_hgplvm" not in adata.obsm:
+        raise ValueError(f"{path} has no embedding; run hgplvm fit {path} first.")
+
+
+def check_inside(points: Array, path: Path) -> None:
+    """Refuse points that are not inside the unit disk or ball."""
+    radius = np.linalg.norm(points, axis=1)
+    bad = np.flatnonzero(~(radius < 1))
+    if bad.size:
+        raise ValueError(
+            f"row {bad[0]} of {path}, counted from 0, is not inside the unit disk (its radius is "
+            f"{radius[bad[0]]:.4g}); give points of the Poincaré disk."
+        )
 
 
 def _holds(path: Path, name: str) -> bool:
@@ -253,8 +333,8 @@ def embedding_columns(names: list[str], n_components: int | None, path: Path) ->
         wanted = wanted or names
     if n_components is not None and len(wanted) != n_components:
         raise ValueError(
-            f"{path} has {len(wanted)} columns of coordinates, and the model has {n_components}; "
-            "name those columns x and y (or x1, x2, …)."
+            f"{path} has {counted(len(wanted), 'column')} of coordinates, and {n_components} are "
+            "needed; name those columns x and y (or x1, x2, …)."
         )
     return [names.index(name) for name in wanted]
 
@@ -307,6 +387,8 @@ def check_output(path: Path, option: str, *, force: bool, kinds: tuple[str, ...]
     """Refuse, before anything is computed, a file that cannot or may not be written."""
     if path.is_dir():
         raise ValueError(f"{option} {path} is a folder; name a file.")
+    if suffix(path) == ".parquet":
+        require(f"Writing {path}", "pyarrow", "parquet")
     if kinds and suffix(path) not in kinds:
         raise ValueError(f"{option} {path} must end in one of {', '.join(kinds)}.")
     if path.exists() and not force:
@@ -320,6 +402,35 @@ def check_output(path: Path, option: str, *, force: bool, kinds: tuple[str, ...]
         raise ValueError(
             f"{option} {path} cannot be written ({error.strerror}); choose another folder."
         ) from None
+
+
+def write_together(writers: dict[Path, Callable[[Path], object]]) -> None:
+    """Write files that take their places when all are complete; none does where one fails."""
+    with contextlib.ExitStack() as stack:
+        moves = []
+        for path, write in writers.items():
+            with _named(path):
+                place = Path(os.path.realpath(path))  # a link stays one
+                folder = stack.enter_context(
+                    tempfile.TemporaryDirectory(prefix=f".{place.name}.", dir=place.parent)
+                )
+                part = Path(folder, path.name)
+                write(part)
+                if place.exists():
+                    part.chmod(place.stat().st_mode & 0o777)
+                moves.append((path, part, place))
+        for path, part, place in moves:
+            with _named(path):
+                os.replace(part, place)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Say of which file an error is: it happens in a place that the user does not know."""
+    try:
+        yield
+    except OSError as error:
+        raise OSError(f"cannot write {path}: {error.strerror or error}.") from None
 
 
 def write_embedding(path: Path, found: Embedded) -> None:
@@ -351,8 +462,6 @@ def write_embedding(path: Path, found: Embedded) -> None:
 
 def as_anndata(rows: Rows) -> Any:
     """Return the rows of a table as an AnnData object."""
-    from hgplvm._optional import require
-
     anndata = require("an .h5ad file", "anndata", "anndata")
     adata = anndata.AnnData(rows.data)
     adata.var_names = rows.columns

@@ -12,14 +12,22 @@ from collections.abc import Sequence
 
 from hgplvm.files import whole
 from hgplvm.tables._arrays import read_npy, read_npz
-from hgplvm.tables._errors import Place, name_of, open_file, suffix_of
+from hgplvm.tables._errors import Place, check_there, name_of, open_file, stem_of, suffix_of
 from hgplvm.tables._parquet import read_parquet
 from hgplvm.tables._rules import Table
 from hgplvm.tables._source import Array, Request
 from hgplvm.tables._text import read_text
 from hgplvm.tables._writing import WRITERS, checked
 
-__all__ = ["SUFFIXES", "Table", "read_table", "write_table"]
+__all__ = [
+    "SUFFIXES",
+    "Table",
+    "check_there",
+    "read_table",
+    "stem_of",
+    "suffix_of",
+    "write_table",
+]
 
 READERS = {
     ".csv": read_text,
@@ -65,7 +73,7 @@ def read_table(
         If there is no such file, or it may not be read.
     """
     shown = name_of(path)
-    with open_file(path, shown) as file:
+    with open_file(path) as file:
         suffix, _ = suffix_of(path)
         if suffix not in SUFFIXES:
             raise ValueError(f"{shown} is not of a kind that hgplvm reads; give a {READABLE} file.")

@@ -16,11 +16,13 @@ __all__ = [
     "COMMA",
     "Place",
     "advice",
+    "check_there",
     "mixed",
     "name_of",
     "open_file",
     "option",
     "quoted",
+    "stem_of",
     "suffix_of",
     "undamaged",
     "wordy",
@@ -61,16 +63,39 @@ def suffix_of(path: Place) -> tuple[str, bool]:
     return os.path.splitext(name.removesuffix(".gz") if compressed else name)[1], compressed
 
 
-def open_file(path: Place, shown: str) -> BinaryIO:
-    """Open a file for reading, or say why it cannot be."""
+def stem_of(path: Place) -> str:
+    """Name of a file without its folder and the end that says its kind, a .gz on top included."""
+    name = os.path.basename(os.fspath(path))
+    suffix, compressed = suffix_of(path)
+    return name[: len(name) - len(suffix) - len(".gz") * compressed]
+
+
+def check_there(path: Place) -> None:
+    """Refuse what is no file, before anything else is done with it."""
+    _check_no_folder(path)
+    if not os.path.exists(path):
+        raise _no_file(path)
+
+
+def _check_no_folder(path: Place) -> None:
     if os.path.isdir(path):
-        raise IsADirectoryError(f"{shown} is a folder; give a file in it.")
+        raise IsADirectoryError(f"{name_of(path)} is a folder; give a file in it.")
+
+
+def _no_file(path: Place) -> FileNotFoundError:
+    return FileNotFoundError(f"there is no file {name_of(path)}; check its name and folder.")
+
+
+def open_file(path: Place) -> BinaryIO:
+    """Open a file for reading, or say why it cannot be."""
+    _check_no_folder(path)
     try:
         return open(path, "rb")
     except (FileNotFoundError, NotADirectoryError):
-        raise FileNotFoundError(f"there is no file {shown}; check its name and folder.") from None
+        raise _no_file(path) from None
     except PermissionError:
-        text = f"{shown} may not be read; ask its owner for permission, or read a copy of your own."
+        start = f"{name_of(path)} may not be read"
+        text = f"{start}; ask its owner for permission, or read a copy of your own."
         raise PermissionError(text) from None
 
 

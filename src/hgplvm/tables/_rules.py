@@ -73,6 +73,7 @@ def sort_columns(source: Source, labels: Sequence[str], drop: Sequence[str]) -> 
     _check_pure(source, rest)
     classes = {j for j in rest if _is_class(source, j)}
     words = [j for j in rest if source.kind(j) == "words"]
+    _check_commas(source, words)
     data = [j for j in rest if j not in classes and j not in words]
     if not data:
         text = f"{source.shown} has no column of numbers left"
@@ -160,6 +161,14 @@ def _check_pure(source: Source, columns: list[int]) -> None:
             raise mixed(source.shown, source.names[j], *source.word(j))
 
 
+def _check_commas(source: Source, words: list[int]) -> None:
+    """Refuse numbers that we read as words, even where they are all that there is."""
+    for j in words:
+        word, place = source.word(j)
+        if COMMA.fullmatch(word):
+            raise wordy(source.shown, source.names[j], word, place)
+
+
 def _is_class(source: Source, column: int) -> bool:
     """Whether a column holds the numbers of classes."""
     return plain_name(source.names[column]) in CLASSES and source.text(column).whole
@@ -177,8 +186,7 @@ def _check_words(source: Source, columns: list[int], edges: set[int]) -> None:
         words = [word for word in source.text(j).words.tolist() if word]
         known = plain_name(name) in LABELS  # even of one word: a single batch is common
         grouping = j in edges and 1 < len(set(words)) < len(words)
-        comma = COMMA.fullmatch(words[0]) is not None
-        if comma or not (known or grouping):
+        if not (known or grouping):
             raise wordy(source.shown, name, *source.word(j))
 
 
