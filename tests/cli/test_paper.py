@@ -44,7 +44,7 @@ def test_benchmark_prints_a_line_for_each_method(tmp_path):
     words = ["--rows", "50", "--columns", "4", "--method", "PCA", "--method", "pca"]
     done = succeed("benchmark", *words, cwd=tmp_path)
     lines = done.stdout.splitlines()
-    assert lines[0] == "50 rows, 4 columns, 1 methods"
+    assert lines[0] == "50 rows, 4 columns"
     assert lines[1].split() == ["seconds", "ratio", "tree", "distances"]
     name, seconds, ratio, quality = lines[2].split()
     assert (name, ratio) == ("PCA", "1")
