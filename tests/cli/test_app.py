@@ -5,10 +5,11 @@ import os
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
-from hgplvm.cli import _rows, app
+from hgplvm.cli import _outputs, _rows, app
 from hgplvm.cli._app import counted
 from tests.cli.command import COMMAND, ENVIRONMENT, inside, refuse, run, succeed
 
@@ -78,14 +79,14 @@ def test_one_is_no_plural():
     assert [counted(n, "row") for n in (0, 1, 2)] == ["0 rows", "1 row", "2 rows"]
 
 
-def test_what_others_import_is_public():
+@pytest.mark.parametrize("module", [_rows, _outputs])
+def test_what_others_import_is_public(module):
     imported = set()
-    for name in ("_embed", "_look"):
-        with open(_rows.__file__.replace("_rows", name), encoding="utf-8") as file:
-            tree = ast.parse(file.read())
-        froms = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        imported |= {a.name for n in froms if n.module == "hgplvm.cli._rows" for a in n.names}
-    assert imported <= set(_rows.__all__)
+    for path in Path(module.__file__).parent.glob("*.py"):
+        froms = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.ImportFrom)]
+        imported |= {a.name for n in froms if n.module == module.__name__ for a in n.names}
+    assert imported
+    assert imported <= set(module.__all__)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

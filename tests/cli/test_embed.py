@@ -12,7 +12,7 @@ import pytest
 
 import hgplvm
 from hgplvm import storage
-from hgplvm.cli import _embed, _rows
+from hgplvm.cli import _embed, _outputs, _rows
 from hgplvm.tables import read_table, write_table
 from tests.cli.command import (
     check,
@@ -366,7 +366,7 @@ def test_files_that_are_replaced_keep_links_and_permissions(here):
     (here / "target").write_text("old")
     (here / "target").chmod(0o640)
     (here / "a.csv").symlink_to("target")
-    _rows.write_together({here / "a.csv": lambda path: path.write_text("new")})
+    _outputs.write_together({here / "a.csv": lambda path: path.write_text("new")})
     assert (here / "a.csv").is_symlink()
     assert (here / "target").read_text() == "new"
     assert (here / "target").stat().st_mode & 0o777 == 0o640

@@ -13,22 +13,24 @@ import numpy as np
 import typer
 
 from hgplvm.cli._app import app, counted, guarded, say, warn
-from hgplvm.cli._rows import (
+from hgplvm.cli._outputs import (
     EMBEDDING_SUFFIXES,
+    as_anndata,
+    check_output,
+    write_embedding,
+    write_together,
+)
+from hgplvm.cli._rows import (
     MODEL_SUFFIX,
     Embedded,
     Rows,
-    as_anndata,
     check_color,
     check_inside,
-    check_output,
     matched,
     read_embedding,
     read_rows,
     root_of,
     suffix,
-    write_embedding,
-    write_together,
 )
 from hgplvm.tables import check_there, stem_of, write_table
 
@@ -283,10 +285,10 @@ def transform(
                 f"{missing[0]!r}: taken as missing entries."
             )
         points, covariance = fitted.transform(values, return_cov=True)
-        found = Embedded(points, _std(covariance), rows.labels, rows.names)
-        if suffix(place) == ".h5ad":
-            from hgplvm._embedding import results_of, write_positions
+        from hgplvm._embedding import results_of, rms_std, write_positions
 
+        found = Embedded(points, rms_std(covariance), rows.labels, rows.names)
+        if suffix(place) == ".h5ad":
             adata = rows.adata if rows.adata is not None else as_anndata(rows)
             kept = copy.copy(fitted)
             kept.__dict__.pop("feature_names_in_", None)  # they stand beside it, as tl keeps them
@@ -358,14 +360,14 @@ def decode(
 def _fit_table(
     rows: Rows, model: str, parameters: dict[str, Any], root: Any
 ) -> tuple[BaseGPLVM, Embedded]:
-    from hgplvm._embedding import estimator_of, posterior
+    from hgplvm._embedding import estimator_of, posterior, rms_std
 
     fitted = estimator_of(model, rows.data.shape[0], parameters)
     fitted.fit(rows.data)
     if root is not None:
         fitted.recenter(root)
     _name_columns(fitted, rows.columns)
-    std = _std(posterior(fitted, rows.data))
+    std = rms_std(posterior(fitted, rows.data))
     labels = dict(rows.labels)
     if root is not None:
         labels[_pseudotime_name(rows)] = fitted.pseudotime()
@@ -429,10 +431,6 @@ def _as_fitted(given: dict[str, Any], fitted: dict[str, Any]) -> dict[str, Any]:
     if found["normalize"] is None and found["use_rep"] is None:
         found["normalize"] = fitted.get("normalize")
     return found
-
-
-def _std(covariance: Any) -> Any:
-    return np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).mean(axis=1))
 
 
 def _draw(path: Path, fitted: BaseGPLVM, found: Embedded, color: str | None) -> None:

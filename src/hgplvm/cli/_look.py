@@ -13,12 +13,12 @@ import typer
 
 from hgplvm.cli._app import app, guarded
 from hgplvm.cli._embed import PICTURES, Drop, Force, Key, Labels, Layer, UseRep
+from hgplvm.cli._outputs import check_output, write_together
 from hgplvm.cli._rows import (
     MODEL_SUFFIX,
     check_color,
     check_embedded,
     check_inside,
-    check_output,
     genes_of,
     read_embedding,
     read_fitted,
@@ -26,7 +26,6 @@ from hgplvm.cli._rows import (
     root_of,
     same_rows,
     suffix,
-    write_together,
 )
 from hgplvm.tables import check_there, stem_of
 
