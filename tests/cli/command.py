@@ -1,6 +1,7 @@
 """The installed command, in a process of its own, and what is expected of it."""
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -22,6 +23,8 @@ def start(*arguments, cwd, command=COMMAND, **environment):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # where the tests run in the background, Ctrl-C is ignored, and children inherit that
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
 
 
