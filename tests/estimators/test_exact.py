@@ -293,7 +293,10 @@ def test_a_start_outside_the_ball():
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
 def test_a_gpu_that_is_not_there():
-    with pytest.raises(ValueError, match=r"'device' .* on this machine, or 'auto'; torch sees no GPU here\. Got 'cuda'"):
+    with pytest.raises(
+        ValueError,
+        match=r"'device' .* on this machine, or 'auto'; torch sees no GPU here\. Got 'cuda'",
+    ):
         HGPLVM(device="cuda").fit(DATA)
 
 
