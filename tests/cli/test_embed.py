@@ -581,3 +581,12 @@ def test_points_that_are_not_of_the_disk_are_refused(fitted, tmp_path):
 def test_decode_says_in_a_line_what_is_wrong(folder, arguments, says):
     (folder / "m.hgplvm").write_text("")
     refuse("decode", *arguments, cwd=folder, says=says)
+
+
+def test_a_full_disk_is_told_plainly_by_whichever_library_meets_it(here):
+    def full(_):
+        raise OSError("The file could not be written: I/O error: whatever (os error 28).")
+
+    with pytest.raises(OSError, match=r"^cannot write .*a\.hgplvm: No space left on device\.$"):
+        _outputs.write_together({here / "a.hgplvm": full})
+    assert not (here / "a.hgplvm").exists()

@@ -152,25 +152,13 @@ def fit(
     """
     with guarded():
         check_there(data)
-        end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
-        place = out or Path(f"{stem_of(data)}-hgplvm{end}")
         if plot is not None and n_components != 2:
             raise ValueError("--plot draws a disk; leave it out, or take --n-components 2.")
         if length_scale is not None and not 0 < length_scale < np.inf:
             raise ValueError(f"--length-scale {length_scale:g} must be a number above 0.")
-        if resume is not None and resume.exists():
-            force = True  # the same command goes on, and its outputs with it
-        _check_distinct([data, place])
-        check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
-        base = stem_of(place)
-        model_place = save_model or place.with_name(base + MODEL_SUFFIX)
-        picture = plot or (place.with_name(f"{base}.png") if n_components == 2 else None)
-        _check_distinct([data, place, model_place, picture, resume])
-        check_output(model_place, "--save-model", force=force)
-        if picture is not None:
-            check_output(picture, "--plot", force=force, kinds=PICTURES)
-        if resume is not None:
-            check_output(resume, "--resume", force=True)
+        place, model_place, picture = _places_of_fit(
+            data, out, save_model, plot, resume, disk=n_components == 2, force=force
+        )
         h5ad = ".h5ad" in (suffix(data), suffix(place))
         rows = read_rows(
             data,
@@ -355,6 +343,35 @@ def decode(
 
 
 # --- parts ----------------------------------------------------------------------------------
+
+
+def _places_of_fit(
+    data: Path,
+    out: Path | None,
+    save_model: Path | None,
+    plot: Path | None,
+    resume: Path | None,
+    *,
+    disk: bool,
+    force: bool,
+) -> tuple[Path, Path, Path | None]:
+    """Where embedding, model and picture go: each as it is said, or named after the one before."""
+    if resume is not None and resume.exists():
+        force = True  # the same command goes on, and its outputs with it
+    end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
+    place = out or Path(f"{stem_of(data)}-hgplvm{end}")
+    _check_distinct([data, place])
+    check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
+    base = stem_of(place)
+    model_place = save_model or place.with_name(base + MODEL_SUFFIX)
+    picture = plot or (place.with_name(f"{base}.png") if disk else None)
+    _check_distinct([data, place, model_place, picture, resume])
+    check_output(model_place, "--save-model", force=force)
+    if picture is not None:
+        check_output(picture, "--plot", force=force, kinds=PICTURES)
+    if resume is not None:
+        check_output(resume, "--resume", force=True)
+    return place, model_place, picture
 
 
 def _fit_table(

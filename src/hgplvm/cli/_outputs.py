@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -68,7 +69,10 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise OSError(f"cannot write {path}: {error.strerror or error}.") from None
+        # libraries that are no Python tell the number alone
+        number = re.search(r"os error (\d+)", str(error))
+        reason = os.strerror(int(number[1])) if number else error.strerror or error
+        raise OSError(f"cannot write {path}: {reason}.") from None
 
 
 def write_embedding(path: Path, found: Embedded) -> None:

@@ -228,9 +228,7 @@ def trajectory(
             name = _place_name(place) if by_path else decode.names[column]
             if number and not by_path:
                 name = "_nolegend_"
-            ax.plot(along, mean[:, i], style, color=shade, label=name)
-            low, high = mean[:, i] - BAND * std[:, i], mean[:, i] + BAND * std[:, i]
-            ax.fill_between(along, low, high, color=shade, alpha=0.15, linewidth=0)
+            _draw_band(ax, along, mean[:, i], std[:, i], style=style, color=shade, label=name)
     ax.set_xlabel("distance from the start")
     ax.set_ylabel(decode.names[columns[0]] if len(columns) == 1 else "decoded value")
     ax.grid(color=GRID, linewidth=0.5)
@@ -265,6 +263,15 @@ def _geodesic(start: Tensor, end: Tensor, n_points: int) -> Tensor:
     """Return points at equal distances along a geodesic."""
     share = torch.linspace(0.0, 1.0, n_points, dtype=start.dtype)[:, None]
     return geodesic(start, end, share)
+
+
+def _draw_band(
+    ax: Axes, along: Array, mean: Array, std: Array, *, style: str, color: Any, label: str
+) -> None:
+    """Draw a curve in the band that holds 90% of what may be observed: ``m ± 1.645 s``."""
+    ax.plot(along, mean, style, color=color, label=label)
+    low, high = mean - BAND * std, mean + BAND * std
+    ax.fill_between(along, low, high, color=color, alpha=0.15, linewidth=0)
 
 
 def _is_point(value: list[Any]) -> bool:
