@@ -18,6 +18,7 @@ from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm import init as starts
+from hgplvm._threads import one_thread, threads_for_rows
 from hgplvm.estimators.checkpoint import Checkpoint, digest
 from hgplvm.estimators.display import ShownModel
 from hgplvm.estimators.fitted import FittedModel, row_digests
@@ -118,7 +119,8 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         try:
             for name in ("_kept", "_made"):  # of an earlier fit
                 self.__dict__.pop(name, None)
-            self._fit(X)
+            with one_thread():
+                self._fit(X)
         except BaseException:  # what was there before is still whole
             self.__dict__.clear()
             self.__dict__.update(before)
@@ -170,18 +172,19 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         optimizer = self._make_optimizer(objective, parameters)
         if checkpoint is not None:
             checkpoint.begin = {**begin.state(), "seed": seed}
-        result = fit(
-            objective,
-            parameters,
-            optimizer,
-            max_iter=self.max_iter,
-            tol=self.tol,
-            describe=lambda value, parameters: self._describe(objective, value, parameters),
-            callback=self.callback,
-            verbose=self.verbose,
-            snapshots=checkpoint,
-        )
-        final, value = self._finish(objective, parameters, result)
+        with threads_for_rows(len(scaled)):
+            result = fit(
+                objective,
+                parameters,
+                optimizer,
+                max_iter=self.max_iter,
+                tol=self.tol,
+                describe=lambda value, parameters: self._describe(objective, value, parameters),
+                callback=self.callback,
+                verbose=self.verbose,
+                snapshots=checkpoint,
+            )
+            final, value = self._finish(objective, parameters, result)
         numbers = self._describe(objective, value, final)
         self._keep(objective, final, scaled, columns, digests)
         self.log_likelihood_ = numbers["objective"]

@@ -155,7 +155,8 @@ class FittedModel(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
                 "transform returns standard deviations or covariances, not both: the first are the "
                 "roots of the diagonals of the second. Set one of return_std and return_cov."
             )
-        found = self._placed(X, tools)
+        with one_thread():
+            found = self._placed(X, tools)
         x, known = found.x, found.known >= 0
         embedding = self._chart(tools.shown(x))
         embedding[known] = self.embedding_[found.known[known]]

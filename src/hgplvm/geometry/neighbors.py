@@ -12,6 +12,7 @@ import torch
 from scipy.spatial import KDTree
 from torch import Tensor
 
+from hgplvm._threads import usable_threads
 from hgplvm.geometry.manifold import Manifold
 
 __all__ = ["ORDERS", "max_min_order", "nearest_earlier", "nearest_others", "nearest_to"]
@@ -136,7 +137,7 @@ class _TreeSearch:
         return torch.cat([self._search_part(tree, *part, count) for part in parts])
 
     def _search_part(self, tree: KDTree, rows: Tensor, centre: Tensor, count: int) -> Tensor:
-        distances, found = tree.query(centre.numpy(), count, workers=-1)
+        distances, found = tree.query(centre.numpy(), count, workers=usable_threads())
         radius, columns = torch.from_numpy(distances[:, -1]), torch.from_numpy(found)
         nearest, which = self._squared(rows, columns).topk(self._k, largest=False)
         result = columns.gather(1, which)

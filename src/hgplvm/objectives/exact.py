@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from hgplvm import linalg
+from hgplvm._threads import long_operation
 from hgplvm.geometry import Manifold
 from hgplvm.kernels import Kernel, cusp_division
 from hgplvm.objectives.parameters import Evaluation, Parameters
@@ -82,22 +83,25 @@ class ExactObjective:
 
     def value(self, parameters: Parameters) -> float:
         """F alone: one Cholesky."""
-        factor = linalg.cholesky(self._gram(parameters), shift=self.noise_variance(parameters))
-        data, unseen = self.responses.data, self.responses.unseen
-        quadratic = (linalg.solve_cholesky(factor, data) * data).sum()
-        if unseen is not None:
-            quadratic += (linalg.inverse_from_cholesky(factor).diagonal() * unseen).sum()
+        gram = self._gram(parameters)
+        with long_operation(self.n_rows):
+            factor = linalg.cholesky(gram, shift=self.noise_variance(parameters))
+            data, unseen = self.responses.data, self.responses.unseen
+            quadratic = (linalg.solve_cholesky(factor, data) * data).sum()
+            if unseen is not None:
+                quadratic += (linalg.inverse_from_cholesky(factor).diagonal() * unseen).sum()
         return self._log_likelihood(factor, quadratic)
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """F and its gradient with respect to latents and free parameters."""
         gram = self._gram(parameters)
         noise = self.noise_variance(parameters)
-        factor = linalg.cholesky(gram, shift=noise)
         data, unseen = self.responses.data, self.responses.unseen
-        alpha = linalg.solve_cholesky(factor, data)  # [N, D]
+        with long_operation(self.n_rows):
+            factor = linalg.cholesky(gram, shift=noise)
+            alpha = linalg.solve_cholesky(factor, data)  # [N, D]
+            inverse = linalg.inverse_from_cholesky(factor)
         quadratic = (alpha * data).sum()  # tr αᵀY
-        inverse = linalg.inverse_from_cholesky(factor)
         if unseen is not None:  # C⁻¹ diag(√u): more columns of α
             quadratic += (inverse.diagonal() * unseen).sum()
             alpha = torch.cat([alpha, inverse * unseen.sqrt()], dim=1)
