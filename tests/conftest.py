@@ -12,13 +12,13 @@ import pytest
 import torch
 from hypothesis import settings
 
-from hgplvm.geometry import euclidean, lorentz
+from hgplvm.manifolds import Flat, Hyperbolic
 
 settings.register_profile("default", deadline=None, derandomize=True, max_examples=50)
 settings.load_profile("default")
 
 
-@pytest.fixture(params=[lorentz, euclidean], ids=["lorentz", "euclidean"])
+@pytest.fixture(params=[Hyperbolic(), Flat()], ids=["hyperbolic", "flat"])
 def manifold(request):
     return request.param
 

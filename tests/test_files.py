@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from hgplvm.files import whole, write_text
+from hgplvm._files import whole, write_text
 
 
 def test_a_text_is_written_and_replaced(tmp_path):

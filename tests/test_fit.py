@@ -4,17 +4,20 @@ import numpy as np
 import pytest
 import torch
 
+from hgplvm._stops import StopReason
 from hgplvm.errors import FitInterruptedWarning
 from hgplvm.fit import WINDOW, fit
-from hgplvm.geometry import euclidean
+from hgplvm.manifolds import Flat
 from hgplvm.objectives import Evaluation, Parameters
 from hgplvm.optim import Step
+
+FLAT = Flat()
 
 
 class Scripted:
     """An optimiser that visits these values in turn, and an objective that has them."""
 
-    manifold = euclidean
+    manifold = FLAT
     n_entries = 1
     stochastic = False
 
@@ -37,8 +40,8 @@ class Scripted:
         if self.count == self.interrupt_at:
             raise KeyboardInterrupt
         there = at(self.count)
-        stalled = "the road ends" if self.count == self.stall_at else None
-        return Step(there, self.evaluate(there), 1.0, stalled)
+        stop = StopReason.NO_STEP if self.count == self.stall_at else None
+        return Step(there, self.evaluate(there), 1.0, stop)
 
 
 def at(index):
@@ -90,7 +93,7 @@ def test_the_callback_sees_each_step_and_can_stop():
 
 
 def test_an_optimiser_that_stalls_says_why():
-    assert "the road ends" in run(Scripted([0.0, 1.0, 2.0], stall_at=1)).stop_reason
+    assert "no step increases" in run(Scripted([0.0, 1.0, 2.0], stall_at=1)).stop_reason
 
 
 def test_ctrl_c_returns_the_best_so_far_with_a_warning():

@@ -8,11 +8,15 @@ import pytest
 import scipy.optimize
 import torch
 
+from hgplvm._stops import StopReason
 from hgplvm.errors import NotPositiveDefiniteError
 from hgplvm.fit import fit
-from hgplvm.geometry import euclidean, lorentz
+from hgplvm.manifolds import Flat, Hyperbolic
 from hgplvm.objectives import Evaluation, Parameters
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Step, _LineSearch, climb
+
+HYPERBOLIC = Hyperbolic()
+FLAT = Flat()
 
 
 class Pull:
@@ -65,7 +69,7 @@ def test_lbfgs_is_as_good_as_scipys_in_flat_space(normal):
     """A quadratic with a condition number of 10⁴, step for step."""
     stiffness = torch.logspace(0, 4, 10, dtype=torch.float64)[:, None]
     begin = normal(10, 1)
-    problem = Pull(torch.zeros(10, 1, dtype=torch.float64), euclidean, stiffness)
+    problem = Pull(torch.zeros(10, 1, dtype=torch.float64), FLAT, stiffness)
     ours = fit(problem, start(begin), LBFGS(), max_iter=60, tol=0.0)
 
     weights = np.append(stiffness.numpy(), 1.0)
@@ -83,16 +87,16 @@ def test_lbfgs_is_as_good_as_scipys_in_flat_space(normal):
 
 def test_lbfgs_far_out(normal):
     """Steps are measured in the metric, so a radius of 9 is as good a place as any."""
-    targets = lorentz.from_tangent(9.0 * torch.nn.functional.normalize(normal(6, 2), dim=1))
-    near = lorentz.exp_map(targets, lorentz.from_frame(targets, 0.5 * normal(6, 2)))
-    result = fit(Pull(targets, lorentz), start(near), LBFGS(), max_iter=30, tol=0.0)
-    assert lorentz.distance(result.parameters.latents, targets).max() < 1e-6
+    targets = HYPERBOLIC.from_tangent(9.0 * torch.nn.functional.normalize(normal(6, 2), dim=1))
+    near = HYPERBOLIC.exp_map(targets, HYPERBOLIC.from_frame(targets, 0.5 * normal(6, 2)))
+    result = fit(Pull(targets, HYPERBOLIC), start(near), LBFGS(), max_iter=30, tol=0.0)
+    assert HYPERBOLIC.distance(result.parameters.latents, targets).max() < 1e-6
 
 
 @pytest.mark.parametrize("optimizer", [LBFGS, GradientDescent], ids=["lbfgs", "rgd"])
 def test_monotone_optimisers_never_step_down(optimizer, normal):
-    problem = Pull(lorentz.from_tangent(normal(8, 2)), lorentz)
-    begin = start(lorentz.from_tangent(normal(8, 2)))
+    problem = Pull(HYPERBOLIC.from_tangent(normal(8, 2)), HYPERBOLIC)
+    begin = start(HYPERBOLIC.from_tangent(normal(8, 2)))
     result = fit(problem, begin, optimizer(), max_iter=30, tol=0.0)
     assert (np.diff(result.history["objective"]) >= 0).all()
 
@@ -122,21 +126,21 @@ def test_a_region_that_cannot_be_evaluated_is_stepped_around(manifold, optimizer
 
 def test_gradient_descent_clips_rows_and_positive_parameters():
     """Rows move by at most the rate, and a parameter itself (not its logarithm) too."""
-    targets = lorentz.from_tangent(torch.tensor([[5.0, 0.0], [0.3, 0.0]], dtype=torch.float64))
-    begin = start(lorentz.origin(2).expand(2, -1).clone())
+    targets = HYPERBOLIC.from_tangent(torch.tensor([[5.0, 0.0], [0.3, 0.0]], dtype=torch.float64))
+    begin = start(HYPERBOLIC.origin(2).expand(2, -1).clone())
     step = GradientDescent(learning_rate=0.01).step(
-        problem := Pull(targets, lorentz), begin, problem.evaluate(begin)
+        problem := Pull(targets, HYPERBOLIC), begin, problem.evaluate(begin)
     )
-    moved = lorentz.distance(begin.latents, step.parameters.latents)
+    moved = HYPERBOLIC.distance(begin.latents, step.parameters.latents)
     assert torch.allclose(moved, torch.tensor([0.01, 0.003], dtype=torch.float64))
     assert step.parameters.positive("v") == pytest.approx(1.0 + 0.01 * min(1.0, math.log(3)))
 
 
 def test_gradient_descent_lowers_its_rate_where_a_step_fails():
-    targets = lorentz.from_tangent(torch.tensor([[1e-4, 0.0]], dtype=torch.float64))
-    problem = Pull(targets, lorentz, stiffness=1e6)
+    targets = HYPERBOLIC.from_tangent(torch.tensor([[1e-4, 0.0]], dtype=torch.float64))
+    problem = Pull(targets, HYPERBOLIC, stiffness=1e6)
     optimizer = GradientDescent(learning_rate=0.01)
-    begin = start(lorentz.origin(2)[None])
+    begin = start(HYPERBOLIC.origin(2)[None])
     step = optimizer.step(problem, begin, problem.evaluate(begin))
     assert step.size == 0.0
     assert step.parameters is begin
@@ -145,24 +149,24 @@ def test_gradient_descent_lowers_its_rate_where_a_step_fails():
 
 def test_adam_does_not_depend_on_how_frames_are_turned(normal):
     turn = torch.linalg.qr(normal(2, 2)).Q
-    targets, begin = lorentz.from_tangent(normal(5, 2)), lorentz.from_tangent(normal(5, 2))
+    targets, begin = HYPERBOLIC.from_tangent(normal(5, 2)), HYPERBOLIC.from_tangent(normal(5, 2))
     ends = []
     for rotation in (torch.eye(2, dtype=torch.float64), turn):
-        problem = Pull(lorentz.rotate(targets, rotation), lorentz)
-        run = fit(problem, start(lorentz.rotate(begin, rotation)), Adam(), max_iter=20, tol=0)
-        ends.append(lorentz.rotate(run.parameters.latents, rotation.mT))
+        problem = Pull(HYPERBOLIC.rotate(targets, rotation), HYPERBOLIC)
+        run = fit(problem, start(HYPERBOLIC.rotate(begin, rotation)), Adam(), max_iter=20, tol=0)
+        ends.append(HYPERBOLIC.rotate(run.parameters.latents, rotation.mT))
     assert torch.allclose(ends[0], ends[1], atol=1e-9)
 
 
 def test_adams_first_step_is_its_rate_and_the_rate_falls_along_a_cosine():
-    targets = lorentz.from_tangent(torch.tensor([[3.0, 0.0], [0.0, 2.0]], dtype=torch.float64))
-    problem = Pull(targets, lorentz)
-    parameters = start(lorentz.origin(2).expand(2, -1).clone())
+    targets = HYPERBOLIC.from_tangent(torch.tensor([[3.0, 0.0], [0.0, 2.0]], dtype=torch.float64))
+    problem = Pull(targets, HYPERBOLIC)
+    parameters = start(HYPERBOLIC.origin(2).expand(2, -1).clone())
     here, optimizer, sizes = problem.evaluate(parameters), Adam(0.1, horizon=8, log_rate=0.3), []
     for _ in range(9):
         step = optimizer.step(problem, parameters, here)
         if not sizes:
-            moved = lorentz.distance(parameters.latents, step.parameters.latents)
+            moved = HYPERBOLIC.distance(parameters.latents, step.parameters.latents)
             # the second moment is a mean over coordinates: one of two carries the whole gradient
             assert torch.allclose(moved, torch.full((2,), 0.1 * 2**0.5, dtype=torch.float64))
             assert step.parameters.logs["v"].item() == pytest.approx(0.3)
@@ -173,30 +177,30 @@ def test_adams_first_step_is_its_rate_and_the_rate_falls_along_a_cosine():
 
 
 def test_slopes_of_the_line_search_are_derivatives_along_the_geodesic(normal):
-    targets = lorentz.from_tangent(normal(6, 2))
-    problem = Pull(targets, lorentz)
-    begin = start(lorentz.from_tangent(3.0 * torch.nn.functional.normalize(normal(6, 2), dim=1)))
+    targets = HYPERBOLIC.from_tangent(normal(6, 2))
+    problem = Pull(targets, HYPERBOLIC)
+    begin = start(HYPERBOLIC.from_tangent(3.0 * torch.nn.functional.normalize(normal(6, 2), dim=1)))
     here = problem.evaluate(begin)
     direction = normal(13)
     search = _LineSearch(
         problem, begin, here, direction, torch.dot(direction, here.gradient).item()
     )
     trial = search._try(0.7)
-    up, down = (problem.value(begin.moved(lorentz, t * direction)) for t in (0.7001, 0.6999))
+    up, down = (problem.value(begin.moved(HYPERBOLIC, t * direction)) for t in (0.7001, 0.6999))
     assert trial.slope == pytest.approx((up - down) / 2e-4, rel=1e-6)
 
 
 def test_curvature_pairs_are_carried_along_the_step(normal):
     """The secant condition holds at the new point: s·y is the change of slope along the step."""
-    problem = Pull(lorentz.from_tangent(2 * normal(6, 2)), lorentz)
-    begin = start(lorentz.from_tangent(2 * normal(6, 2)))
+    problem = Pull(HYPERBOLIC.from_tangent(2 * normal(6, 2)), HYPERBOLIC)
+    begin = start(HYPERBOLIC.from_tangent(2 * normal(6, 2)))
     here, optimizer = problem.evaluate(begin), LBFGS()
     step = optimizer.step(problem, begin, here)
     ((s, y, curvature),) = optimizer._pairs
-    moved = begin.transported(lorentz, here.gradient, step.parameters)
+    moved = begin.transported(HYPERBOLIC, here.gradient, step.parameters)
     assert torch.allclose(y, moved - step.evaluation.gradient)
     assert curvature == pytest.approx(torch.dot(s, y).item())
-    back = step.parameters.transported(lorentz, s, begin)
+    back = step.parameters.transported(HYPERBOLIC, s, begin)
     n = 12
     assert torch.allclose(
         torch.nn.functional.cosine_similarity(back[:n], here.gradient[:n], dim=0),
@@ -205,20 +209,20 @@ def test_curvature_pairs_are_carried_along_the_step(normal):
 
 
 def test_lbfgs_moves_no_row_further_than_it_may():
-    targets = lorentz.from_tangent(torch.tensor([[9.0, 0.0]], dtype=torch.float64))
-    problem = Pull(targets, lorentz)
-    parameters = start(lorentz.origin(2)[None])
+    targets = HYPERBOLIC.from_tangent(torch.tensor([[9.0, 0.0]], dtype=torch.float64))
+    problem = Pull(targets, HYPERBOLIC)
+    parameters = start(HYPERBOLIC.origin(2)[None])
     here, optimizer = problem.evaluate(parameters), LBFGS(max_move=0.25)
     for _ in range(5):
         step = optimizer.step(problem, parameters, here)
-        assert lorentz.distance(parameters.latents, step.parameters.latents).max() <= 0.25 + 1e-9
+        assert HYPERBOLIC.distance(parameters.latents, step.parameters.latents).max() <= 0.25 + 1e-9
         parameters, here = step.parameters, step.evaluation
 
 
 class Slope:
     """An objective that rises by a given amount at every step, wherever the steps lead."""
 
-    manifold = lorentz
+    manifold = HYPERBOLIC
     n_entries = 1
 
     def __init__(self, rises, *, stochastic=False):
@@ -234,12 +238,12 @@ class Slope:
 
 
 def sizes_on(slope, n_steps, **options):
-    parameters, optimizer, sizes = start(lorentz.origin(2)[None]), Adam(**options), []
+    parameters, optimizer, sizes = start(HYPERBOLIC.origin(2)[None]), Adam(**options), []
     here = slope.evaluate(parameters)
     for _ in range(n_steps):
         step = optimizer.step(slope, parameters, here)
-        if step.stalled:
-            return sizes, step.stalled
+        if step.stop:
+            return sizes, step.stop
         sizes.append(step.size)
         parameters, here = step.parameters, step.evaluation
     return sizes, None
@@ -247,8 +251,8 @@ def sizes_on(slope, n_steps, **options):
 
 def test_adam_shortens_its_steps_where_the_objective_pauses_and_then_stops():
     options = {"learning_rate": 1.0, "horizon": 10**9, "smallest_rise": 0.5}
-    sizes, stalled = sizes_on(Slope([0.1] * 40), 40, **options)
-    assert "less than tol" in stalled
+    sizes, stop = sizes_on(Slope([0.1] * 40), 40, **options)
+    assert stop is StopReason.PAUSED
     assert sorted(set(np.round(sizes, 6)), reverse=True) == pytest.approx([1.0, 0.3, 0.09])
     assert len(sizes) == 6 + 7 + 7  # the first pause has no value before the first step
 
@@ -262,18 +266,16 @@ def test_adam_shortens_its_steps_where_the_objective_pauses_and_then_stops():
     ],
 )
 def test_adam_keeps_its_rate_otherwise(slope, smallest_rise):
-    sizes, stalled = sizes_on(
-        slope, 40, learning_rate=1.0, horizon=10**9, smallest_rise=smallest_rise
-    )
-    assert stalled is None
+    sizes, stop = sizes_on(slope, 40, learning_rate=1.0, horizon=10**9, smallest_rise=smallest_rise)
+    assert stop is None
     assert np.allclose(sizes, 1.0)
 
 
 def test_a_pause_is_judged_by_the_best_value():
     """Up and down around a level is a pause, though the last value of a window may be high."""
     rises = [2.0, -2.0] * 30
-    _, stalled = sizes_on(Slope(rises), 60, learning_rate=1.0, horizon=10**9, smallest_rise=0.1)
-    assert stalled is not None
+    _, stop = sizes_on(Slope(rises), 60, learning_rate=1.0, horizon=10**9, smallest_rise=0.1)
+    assert stop is not None
     rises = [0.0, 0.0, 0.0, 0.0, 5.0, -5.0, 0.0, 0.0, 0.0, 5.5, -5.5, 0.0]
     sizes, _ = sizes_on(Slope(rises), 8, learning_rate=1.0, horizon=10**9, smallest_rise=0.5)
     assert np.allclose(sizes, 1.0)  # the best rose, though the last value did not
@@ -286,7 +288,7 @@ def test_gradients_too_small_to_square_move_nothing(dtype, tiny):
             return Evaluation(0.0, torch.full((3,), tiny, dtype=dtype))
 
     parameters = Parameters(
-        lorentz.origin(2, dtype=dtype)[None], {"v": torch.zeros((), dtype=dtype)}, ("v",)
+        HYPERBOLIC.origin(2, dtype=dtype)[None], {"v": torch.zeros((), dtype=dtype)}, ("v",)
     )
     objective = Still([0.0])
     step = Adam(0.01).step(objective, parameters, objective.evaluate(parameters))
@@ -379,8 +381,8 @@ def test_a_failed_step_of_gradient_descent_tells_its_shift_too():
             evaluation = super().evaluate(p)
             return Evaluation(evaluation.value, -evaluation.gradient)  # the wrong way
 
-    objective = Downhill(lorentz.origin(2)[None], lorentz, jump=7.0)
-    parameters = start(lorentz.from_tangent(torch.ones(1, 2, dtype=torch.float64)))
+    objective = Downhill(HYPERBOLIC.origin(2)[None], HYPERBOLIC, jump=7.0)
+    parameters = start(HYPERBOLIC.from_tangent(torch.ones(1, 2, dtype=torch.float64)))
     climber, here, shifts = GradientDescent(), objective.evaluate(parameters), []
     for _ in range(3):
         step = climber.step(objective, parameters, here)

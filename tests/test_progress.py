@@ -12,7 +12,7 @@ import tqdm.std
 
 import hgplvm
 from hgplvm import progress as bars
-from hgplvm.progress import progress
+from hgplvm._progress import progress
 
 Y = np.random.default_rng(0).normal(size=(40, 5))
 CHEAP = {"init": "pca", "length_scale": 2.0, "noise_floor": 1e-2, "max_iter": 3, "random_state": 0}

@@ -5,10 +5,12 @@ import torch
 
 from hgplvm import init, start
 from hgplvm.datasets import make_binary_tree
-from hgplvm.geometry import lorentz
-from hgplvm.heldout import search_noise
-from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Hyperbolic
+from hgplvm.noise_search import search_noise
 from hgplvm.start import find_start
+from tests.gp import on
+
+HYPERBOLIC = Hyperbolic()
 
 
 def begin(data, **options):
@@ -17,13 +19,13 @@ def begin(data, **options):
     data = data / data.square().mean().sqrt()
     defaults = {
         "kinds": init.KINDS,
-        "scales": init.SCALES,
+        "scales": Hyperbolic.start_scales,
         "length_scale": None,
         "noise_floor": None,
         "smallest_floor": 1e-6,
         "generator": torch.Generator().manual_seed(0),
     }
-    return find_start(data, 2, lorentz, Exponential(), **{**defaults, **options})
+    return find_start(data, 2, on(HYPERBOLIC), **{**defaults, **options})
 
 
 @pytest.fixture(scope="module")
@@ -39,8 +41,7 @@ def test_a_tree_gets_a_floor_and_noise_and_variance_to_match(tree):
     variance, noise = init.variogram(
         standard,
         found.latents,
-        lorentz,
-        Exponential(),
+        on(HYPERBOLIC),
         found.length_scale,
         n_columns=15,
         noise_floor=found.noise_floor,
@@ -79,7 +80,10 @@ def test_rows_held_out_are_those_of_the_probe(tree, monkeypatch):
 
     monkeypatch.setattr(start, "search_noise", spy)
     begin(tree)
-    distances = lorentz.pairwise_distance(seen["latents"]), torch.cdist(seen["rows"], seen["rows"])
+    distances = (
+        HYPERBOLIC.pairwise_distance(seen["latents"]),
+        torch.cdist(seen["rows"], seen["rows"]),
+    )
     assert torch.corrcoef(torch.stack([d.reshape(-1) for d in distances]))[0, 1] > 0.8
 
 

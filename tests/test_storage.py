@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.numpy import save_file
 
-from hgplvm import storage
+from hgplvm import _storage as storage
 
 INCOMPLETE = "not a complete hgplvm"
 
@@ -282,7 +282,7 @@ def test_permissions_of_a_new_file_are_those_of_any_new_file(place, tmp_path):
 LOOP = """
 import itertools, sys
 import numpy as np
-from hgplvm import storage
+from hgplvm import _storage as storage
 print("ready", flush=True)
 for version in itertools.count(int(sys.argv[2])):
     tree = {"version": version, "x": np.full(300_000, float(version)), "y": np.full(9, version)}

@@ -37,7 +37,7 @@ def quota(monkeypatch, tmp_path):
 def test_no_more_threads_than_the_process_may_run_on(quota, monkeypatch):
     quota("max 100000")
     assert _threads.usable_threads() == min(8, len(os.sched_getaffinity(0)))
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))  # noqa: ARG005
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(6)))
     assert _threads.usable_threads() == 6
     quota("250000 100000")
     assert _threads.usable_threads() == 2
@@ -58,7 +58,7 @@ def test_the_older_kind_of_quota_is_read(monkeypatch, tmp_path):
 
 @pytest.mark.usefixtures("eight_threads")
 def test_a_long_operation_within_a_limit_sees_what_the_caller_allowed(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)  # noqa: ARG005
+    monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(16)), raising=False)
     monkeypatch.setattr(_threads, "_quota", lambda: math.inf)
     with _threads.one_thread():
         assert torch.get_num_threads() == 1
@@ -79,7 +79,7 @@ def test_a_fit_runs_on_one_thread_and_gives_the_others_back():
     model.fit(data)
     assert set(seen) == {1}
     assert torch.get_num_threads() == 8
-    model.set_params(callback=lambda state: 1 / 0)  # noqa: ARG005
+    model.set_params(callback=lambda state: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         model.fit(data)
     assert torch.get_num_threads() == 8

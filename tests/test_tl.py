@@ -898,7 +898,7 @@ def draws_of_distances(root, mean, covariance, n=20_000, seed=0):
     generator = torch.Generator().manual_seed(seed)
     factor = torch.linalg.cholesky(covariance)
     zeta = torch.randn(n, *mean[:, 1:].shape, generator=generator, dtype=torch.float64)
-    return distance(root, lorentz.placed(mean, (factor @ zeta.unsqueeze(-1)).squeeze(-1)))
+    return distance(root, lorentz.displaced(mean, (factor @ zeta.unsqueeze(-1)).squeeze(-1)))
 
 
 @pytest.mark.parametrize("kind", ["bayesian", "exact", "vecchia"])

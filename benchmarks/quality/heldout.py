@@ -15,11 +15,13 @@ import torch
 from models import PAPER, Load, branching, fresh, packaged, stored
 
 from hgplvm import HGPLVM
+from hgplvm.covariance import CovarianceFunction
 from hgplvm.fit import fit
-from hgplvm.geometry import lorentz
+from hgplvm.inference import Landmarks
 from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Hyperbolic
 from hgplvm.objectives import Parameters
-from hgplvm.objectives.placement import Landmarks, PlacementObjective
+from hgplvm.objectives.new_rows import NewRows
 from hgplvm.objectives.predictive import exact_posterior
 from hgplvm.optim import Adam
 
@@ -37,16 +39,13 @@ def split(load: Load, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 def score(model: HGPLVM, train: np.ndarray, held: np.ndarray, seed: int) -> float:
     """Mean log density of the hidden entries, at the likeliest of several placements."""
-    logs = {
-        "variance": torch.tensor(model.variance_, dtype=torch.float64).log(),
-        "length_scale": torch.tensor(model.length_scale_, dtype=torch.float64).log(),
-    }
+    covariance = CovarianceFunction(Hyperbolic(), Exponential())
+    at = covariance.at({"variance": model.variance_, "length_scale": model.length_scale_})
     latents = torch.from_numpy(model.lorentz_)
     posterior = exact_posterior(
         torch.from_numpy(train - train.mean(0)),
-        Parameters(latents, logs, ()),
-        lorentz,
-        Exponential(),
+        latents,
+        at,
         noise=model.noise_variance_,
     )
     rows = torch.from_numpy(held - train.mean(0))
@@ -60,7 +59,7 @@ def score(model: HGPLVM, train: np.ndarray, held: np.ndarray, seed: int) -> floa
     starts = [Landmarks.of(posterior, latents).nearest(rows, observed), *latents[near].unbind(1)]
     best = torch.full((len(rows),), -torch.inf, dtype=torch.float64)
     scores = torch.zeros_like(best)
-    objective = PlacementObjective(posterior, rows, observed)
+    objective = NewRows(posterior, rows, observed)
     spread = torch.pdist(torch.from_numpy(model.embedding_)).median().item()
     for start in starts:
         optimizer = Adam(0.1 * spread, horizon=60)

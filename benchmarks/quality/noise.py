@@ -25,9 +25,11 @@ from heldout import score, split
 from models import Load, Rows, paul
 
 import hgplvm
+from hgplvm.covariance import CovarianceFunction
 from hgplvm.datasets import make_branching
-from hgplvm.geometry import lorentz
 from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Hyperbolic
+from hgplvm.noise import UniformNoise
 from hgplvm.objectives import ExactObjective, Parameters, VecchiaObjective
 
 SYSTEMS = {
@@ -41,6 +43,9 @@ SYSTEMS = {
     "sparse 200": ("SparseHGPLVM", {"n_inducing": 200}),
     "exact": ("HGPLVM", {}),
 }
+
+COVARIANCE = CovarianceFunction(Hyperbolic(), Exponential())
+NOISE = UniformNoise()
 
 
 def noisy_branching(n: int) -> Load:
@@ -63,12 +68,11 @@ def latent_conditioning(
     """
     objective = VecchiaObjective(
         data,
-        lorentz,
-        Exponential(),
+        COVARIANCE,
+        UniformNoise(1e-8),  # the function itself has no noise
         n_neighbors=groups.shape[1] - 1,
         neighbor_update=1,
         generator=torch.Generator(),
-        noise_floor=1e-8,  # the function itself has no noise
     )
     objective.groups = groups
     silent = Parameters(p.latents, {**p.logs, "noise": torch.tensor(-25.0).double()}, ())
@@ -109,15 +113,15 @@ def likelihoods(data: np.ndarray) -> None:
     }
     logs = {name: torch.tensor(math.log(value)).double() for name, value in values.items()}
     p = Parameters(torch.from_numpy(model.lorentz_), logs, ())
-    exact = ExactObjective(rows, lorentz, Exponential()).value(p)
+    exact = ExactObjective(rows, COVARIANCE, NOISE).value(p)
     print(f"{'k':>4}{'neighbours':>20}{'+ inducing 50':>20}{'latent conditioning':>22}")
     for k in (5, 10, 20, 40):
         cells = []
         for m in (0, 50):
             objective = VecchiaObjective(
                 rows,
-                lorentz,
-                Exponential(),
+                COVARIANCE,
+                NOISE,
                 n_neighbors=k,
                 n_inducing=m,
                 neighbor_update=1,

@@ -13,9 +13,15 @@ from collections.abc import Callable
 
 import torch
 
+from hgplvm.covariance import CovarianceFunction
 from hgplvm.geometry import lorentz
 from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Hyperbolic
+from hgplvm.noise import UniformNoise
 from hgplvm.objectives import BayesianObjective, Parameters, SparseObjective
+
+COVARIANCE = CovarianceFunction(Hyperbolic(), Exponential())
+NOISE = UniformNoise()
 
 
 def seconds(function: Callable[[], object], device: str) -> float:
@@ -53,8 +59,8 @@ def main() -> None:
         spread = {**logs, "std": torch.full((n, 2), -2.0).to(data)}
         clouds = Parameters(latents, spread, ("variance", "noise", "std"))
         common = {"n_inducing": m, "inducing_update": 1, "generator": generator}
-        sparse = SparseObjective(data, lorentz, Exponential(), **common)
-        bayesian = BayesianObjective(data, lorentz, Exponential(), n_components=2, **common)
+        sparse = SparseObjective(data, COVARIANCE, NOISE, **common)
+        bayesian = BayesianObjective(data, COVARIANCE, NOISE, n_components=2, **common)
         runs = {
             "bare": lambda k=knm, y=data, e=e, w=w: (k.mT @ k, k.mT @ y, y @ e.mT, k @ w),
             "sparse": lambda o=sparse, p=points: o.evaluate(p),

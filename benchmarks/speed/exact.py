@@ -15,9 +15,15 @@ from collections.abc import Callable
 import torch
 from memory import peak_bytes
 
+from hgplvm.covariance import CovarianceFunction
 from hgplvm.geometry import lorentz
 from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Hyperbolic
+from hgplvm.noise import UniformNoise
 from hgplvm.objectives import ExactObjective, Parameters
+
+COVARIANCE = CovarianceFunction(Hyperbolic(), Exponential())
+NOISE = UniformNoise()
 
 
 def seconds(function: Callable[[], object]) -> float:
@@ -44,7 +50,7 @@ def main() -> None:
         data = torch.randn(n, options.columns, generator=generator, dtype=torch.float64)
         logs = {name: torch.tensor(0.0) for name in ("variance", "noise", "length_scale")}
         parameters = Parameters(x.to(options.device), logs, ("variance", "noise"))
-        objective = ExactObjective(data.to(options.device), lorentz, Exponential())
+        objective = ExactObjective(data.to(options.device), COVARIANCE, NOISE)
         covariance = torch.exp(-lorentz.pairwise_distance(parameters.latents))
         covariance.diagonal().add_(1.0)
 
@@ -54,7 +60,7 @@ def main() -> None:
         def whole(objective: ExactObjective = objective, p: Parameters = parameters) -> object:
             return objective.evaluate(p)
 
-        fresh = ExactObjective(data, lorentz, Exponential())  # before it keeps any memory
+        fresh = ExactObjective(data, COVARIANCE, NOISE)  # before it keeps any memory
         arrays = peak_bytes(
             lambda f=fresh, x=x, p=parameters: f.evaluate(Parameters(x, p.logs, p.free))
         ) / (8 * n * n)

@@ -18,10 +18,12 @@ import numpy as np
 import torch
 from memory import peak_bytes
 
+from hgplvm.covariance import CovarianceFunction
 from hgplvm.datasets import make_branching
-from hgplvm.geometry import lorentz
 from hgplvm.init import pca_start
 from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Hyperbolic
+from hgplvm.noise import UniformNoise
 from hgplvm.objectives import ExactObjective, Parameters, SparseObjective, VecchiaObjective
 
 # rows on which the models are compared with the exact one, and inducing points to try
@@ -29,13 +31,16 @@ EXACT_ROWS = 3000
 INDUCING = (50, 100, 200, 400, 800, 1600)
 UPDATE = 10
 
+COVARIANCE = CovarianceFunction(Hyperbolic(), Exponential())
+NOISE = UniformNoise()
+
 
 def problem(n: int, d: int, device: str) -> tuple[torch.Tensor, Parameters]:
     """Branching data, their principal components as latents, and a tenth of noise."""
     rows = make_branching(n, d, random_state=0).data
     data = torch.from_numpy((rows - rows.mean(0)) / rows.std()).to(device)
     latents = pca_start(
-        data, 2, lorentz, median_distance=3.0, generator=torch.Generator().manual_seed(0)
+        data, 2, Hyperbolic(), median_distance=3.0, generator=torch.Generator().manual_seed(0)
     )
     values = {"variance": 0.9, "noise": 0.1, "length_scale": 6.0}
     logs = {name: data.new_tensor(math.log(value)) for name, value in values.items()}
@@ -45,8 +50,8 @@ def problem(n: int, d: int, device: str) -> tuple[torch.Tensor, Parameters]:
 def vecchia(data: torch.Tensor, k: int, m: int = 0) -> VecchiaObjective:
     return VecchiaObjective(
         data,
-        lorentz,
-        Exponential(),
+        COVARIANCE,
+        NOISE,
         n_neighbors=k,
         n_inducing=m,
         neighbor_update=UPDATE,
@@ -57,8 +62,8 @@ def vecchia(data: torch.Tensor, k: int, m: int = 0) -> VecchiaObjective:
 def sparse(data: torch.Tensor, m: int) -> SparseObjective:
     return SparseObjective(
         data,
-        lorentz,
-        Exponential(),
+        COVARIANCE,
+        NOISE,
         n_inducing=m,
         inducing_update=5,
         generator=torch.Generator().manual_seed(0),
@@ -79,7 +84,7 @@ def seconds(function: Callable[[], object], device: str, rounds: int) -> float:
 def equal_quality(d: int, k: int, device: str) -> int | None:
     """Fewest inducing points with which the sparse model is as near to the exact one."""
     data, p = problem(EXACT_ROWS, d, device)
-    exact = ExactObjective(data, lorentz, Exponential()).value(p)
+    exact = ExactObjective(data, COVARIANCE, NOISE).value(p)
     ours = abs(vecchia(data, k).value(p) - exact) / data.numel()
     print(f"on {EXACT_ROWS} rows, nats an entry from the exact log likelihood:")
     print(f"  {k} neighbours {ours:.5f}")

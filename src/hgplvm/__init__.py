@@ -9,7 +9,7 @@ with Gaussian process latent variable models.
 >>> P = HGPLVM(random_state=0).fit_transform(tree.data)  # points of the Poincaré disk
 
 Modules: :mod:`hgplvm.tl` (AnnData), :mod:`hgplvm.pl` (pictures), :mod:`hgplvm.metrics`,
-:mod:`hgplvm.datasets`, :mod:`hgplvm.geometry`.
+:mod:`hgplvm.datasets`, :mod:`hgplvm.kernels`, :mod:`hgplvm.manifolds`, :mod:`hgplvm.geometry`.
 """
 
 import logging
@@ -18,7 +18,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hgplvm import baselines, datasets, geometry, metrics, pl, tl
+    from hgplvm import baselines, datasets, geometry, kernels, manifolds, metrics, pl, tl
     from hgplvm.estimators import (
         GPLVM,
         HGPLVM,
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         BayesianHGPLVM,
         SparseGPLVM,
         SparseHGPLVM,
+        SphericalGPLVM,
         VecchiaGPLVM,
         VecchiaHGPLVM,
         load,
@@ -38,12 +39,15 @@ __all__ = [
     "BayesianHGPLVM",
     "SparseGPLVM",
     "SparseHGPLVM",
+    "SphericalGPLVM",
     "VecchiaGPLVM",
     "VecchiaHGPLVM",
     "baselines",
     "datasets",
     "geometry",
+    "kernels",
     "load",
+    "manifolds",
     "metrics",
     "pl",
     "tl",
@@ -54,7 +58,7 @@ __version__ = version("hgplvm")
 # what is logged goes nowhere, until a program that uses the library says where
 logging.getLogger("hgplvm").addHandler(logging.NullHandler())
 
-_MODULES = {"baselines", "datasets", "geometry", "metrics", "pl", "tl"}
+_MODULES = {"baselines", "datasets", "geometry", "kernels", "manifolds", "metrics", "pl", "tl"}
 
 
 def __getattr__(name: str) -> Any:

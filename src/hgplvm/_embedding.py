@@ -14,7 +14,9 @@ from hgplvm._anndata import Keys
 from hgplvm.estimators import choose_model
 from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.estimators.choice import MODELS
-from hgplvm.geometry import lorentz, poincare_to_lorentz
+from hgplvm.geometry import poincare_to_lorentz
+from hgplvm.kernels import Kernel
+from hgplvm.manifolds import Hyperbolic
 
 __all__ = ["estimator_of", "posterior", "results_of", "rms_std", "write_positions"]
 
@@ -41,10 +43,10 @@ def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> Base
         if isinstance(most := getattr(estimator, "n_inducing", None), int):
             parameters = {"n_inducing": min(most, n_rows), **parameters}
     kind = type(estimator)
-    if kind._manifold is not lorentz:
+    if kind._manifold != Hyperbolic():
         raise ValueError(
             f"The 'model' parameter of tl.hgplvm must be hyperbolic. Got {kind.__name__}, which is "
-            "flat: fit it to adata.X itself and put its embedding_ into adata.obsm."
+            "not: fit it to adata.X itself and put its embedding_ into adata.obsm."
         )
     if unknown := sorted(parameters.keys() - estimator.get_params().keys()):
         raise TypeError(
@@ -110,6 +112,8 @@ def _plain(value: Any) -> Any:
     """Return a parameter as a file can hold it; None where it cannot."""
     if isinstance(value, np.random.RandomState) or callable(value):
         return None
+    if isinstance(value, Kernel):
+        return repr(value)
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):

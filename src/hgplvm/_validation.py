@@ -1,6 +1,7 @@
 """One place that validates what users pass in, and one phrasing of the errors.
 
 Errors follow scikit-learn: the parameter, its owner, what is allowed, and what was given.
+Estimators declare what their parameters may be as a dict of constraints.
 """
 
 from __future__ import annotations
@@ -8,16 +9,26 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import torch
 
+if TYPE_CHECKING:
+    from hgplvm.manifolds import Manifold
+
 __all__ = [
+    "Anything",
+    "Constraint",
+    "Flag",
+    "Number",
+    "Options",
     "as_array",
     "check_callback",
+    "check_chart",
     "check_coordinates",
     "check_device",
     "check_flag",
@@ -75,6 +86,78 @@ def check_number(
         number = math.inf
     if not (math.isfinite(number) and low <= number < high) or (number == low and not closed):
         raise _reject(owner, name, allowed, value)
+
+
+class Constraint(Protocol):
+    """What a parameter may be."""
+
+    def check(self, owner: str, name: str, value: object, /) -> None:
+        """Reject a value that it may not be."""
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number from `low` to below `high`, one of the options, or None where that is allowed."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    closed: bool = True
+    integer: bool = False
+    options: tuple[str, ...] = ()
+    none: bool = False
+
+    def check(self, owner: str, name: str, value: object) -> None:
+        """Reject anything else."""
+        if value is None and self.none:
+            return
+        check_number(
+            owner,
+            name,
+            value,
+            low=self.low,
+            high=self.high,
+            closed=self.closed,
+            integer=self.integer,
+            or_options=self.options,
+        )
+
+
+@dataclass(frozen=True)
+class Options:
+    """One of some texts, an instance of some classes, or an array where that is allowed."""
+
+    options: tuple[str, ...]
+    instances: tuple[type, ...] = ()
+    arrays: bool = False
+
+    def check(self, owner: str, name: str, value: object) -> None:
+        """Reject anything else."""
+        if isinstance(value, self.instances) or (
+            self.arrays and not isinstance(value, str) and hasattr(value, "__len__")
+        ):
+            return
+        if isinstance(value, str) and value in self.options:
+            return
+        others = [f"a {kind.__name__} object" for kind in self.instances]
+        others += ["an array"] if self.arrays else []
+        raise _reject(owner, name, " or ".join([_listing(self.options), *others]), value)
+
+
+@dataclass(frozen=True)
+class Flag:
+    """True or False."""
+
+    def check(self, owner: str, name: str, value: object) -> None:
+        """Reject anything else."""
+        check_flag(owner, name, value)
+
+
+@dataclass(frozen=True)
+class Anything:
+    """A parameter that is checked elsewhere, when more is known."""
+
+    def check(self, owner: str, name: str, value: object) -> None:
+        """Accept it."""
 
 
 def check_device(owner: str, value: object) -> torch.device:
@@ -156,10 +239,14 @@ def _numbers(what: str, value: object) -> FloatArray:
         raise ValueError(f"{what} must be an array of real numbers. Got {value!r:.60}.") from None
 
 
-def check_init_array(
-    owner: str, value: object, shape: tuple[int, int], *, inside_ball: bool
-) -> FloatArray:
-    """Return an array of starting coordinates: right shape, finite, inside the ball, distinct."""
+def check_chart(owner: str, name: str, array: FloatArray, manifold: Manifold) -> None:
+    """Reject coordinates where a manifold has no points."""
+    if error := manifold.chart_error(array):
+        raise ValueError(f"The {name!r} of {owner} {error}")
+
+
+def check_init_array(owner: str, value: object, shape: tuple[int, int]) -> FloatArray:
+    """Return an array of starting coordinates: right shape, finite, distinct."""
     what = f"The 'init' parameter of {owner}"
     array = _numbers(what, value)
     if array.shape != shape:
@@ -169,11 +256,6 @@ def check_init_array(
         )
     if not np.isfinite(array).all():
         raise ValueError(f"{what} must be finite. Got NaN or infinity.")
-    if inside_ball and (radius := np.linalg.norm(array, axis=1).max()) >= 1.0:
-        raise ValueError(
-            f"{what} must hold Poincaré ball coordinates, of norm below 1. "
-            f"Got a row of norm {radius:.4g} instead."
-        )
     if (array == array[0]).all():
         raise ValueError(
             f"{what} must have rows that differ: latents that all coincide have no direction to "
@@ -200,20 +282,13 @@ def check_points(
     return array
 
 
-def check_coordinates(
-    owner: str, name: str, value: object, n_components: int, *, inside_ball: bool
-) -> FloatArray:
+def check_coordinates(owner: str, name: str, value: object, n_components: int) -> FloatArray:
     """Return points of the latent space [n, Q], in the coordinates that users see."""
     array = check_points(owner, name, value)
     if array.shape[1] != n_components:
         raise ValueError(
             f"The {name!r} of {owner} must have n_components = {n_components} columns. "
             f"Got an array of shape {array.shape} instead."
-        )
-    if inside_ball and (radius := np.linalg.norm(array, axis=1).max()) >= 1.0:
-        raise ValueError(
-            f"The {name!r} of {owner} must lie inside the Poincaré ball, at norms below 1. "
-            f"Got a point of norm {radius:.6g} instead."
         )
     return array
 

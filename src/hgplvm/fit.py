@@ -18,10 +18,11 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
+from hgplvm._progress import progress
+from hgplvm._stops import StopReason
 from hgplvm.errors import FitInterruptedWarning
 from hgplvm.objectives import Evaluation, KeptObjective, Parameters
-from hgplvm.optim import Optimizer, Step, recall, recalled
-from hgplvm.progress import progress
+from hgplvm.optim import Optimizer, Step
 
 __all__ = ["FitResult", "FitState", "Snapshots", "fit"]
 
@@ -64,7 +65,13 @@ class FitResult:
     value: float
     history: dict[str, np.ndarray[Any, np.dtype[np.float64]]]
     n_iter: int
-    stop_reason: str
+    stop: StopReason
+    max_iter: int
+
+    @property
+    def stop_reason(self) -> str:
+        """Why it stopped, as a sentence."""
+        return self.stop.text(n_iter=self.n_iter, max_iter=self.max_iter)
 
 
 class Snapshots(Protocol):
@@ -124,15 +131,16 @@ def fit(
         best, best_value = parameters, here.value
     else:
         objective.restore(saved["objective"])
-        recall(optimizer, saved["optimizer"])
+        optimizer.load_state_dict(saved["optimizer"])
         log.restore(saved["log"])
         parameters, best = (_with(parameters, saved[k]) for k in ("parameters", "best"))
         here = Evaluation(saved["value"], saved["gradient"])
         best_value = saved["best_value"]
-        if saved["stop_reason"] is not None:
-            return FitResult(best, best_value, log.arrays(), log.n_iter, saved["stop_reason"])
+        if saved["stop"] is not None:
+            stop = StopReason[saved["stop"]]
+            return FitResult(best, best_value, log.arrays(), log.n_iter, stop, max_iter)
 
-    def snapshot(reason: str | None = None) -> dict[str, Any]:
+    def snapshot(reason: StopReason | None = None) -> dict[str, Any]:
         """State after a step; by reference, since nothing in it is changed in place."""
         return {
             "parameters": {"latents": parameters.latents, "logs": parameters.logs},
@@ -141,14 +149,13 @@ def fit(
             "best": {"latents": best.latents, "logs": best.logs},
             "best_value": best_value,
             "objective": objective.state(),
-            "optimizer": recalled(optimizer),
+            "optimizer": optimizer.state_dict(),
             "log": log.state(),
-            "stop_reason": reason,
+            "stop": None if reason is None else reason.name,
         }
 
     state = FitState(log.n_iter, log.last, parameters.latents)
-    reason = f"reached max_iter={max_iter}; raise max_iter to go on"
-    over, interrupted = True, False
+    reason = StopReason.MAX_ITER
     last = snapshot() if snapshots is not None else None
     if snapshots is not None and last is not None and saved is None:
         snapshots.save(last, now=True)
@@ -170,25 +177,25 @@ def fit(
             bar.set_postfix_str(f"objective {state.objective:.6g}", refresh=False)
             bar.update()
             if callback is not None and callback(state):
-                reason, over = f"stopped by the callback after {log.n_iter} steps", False
+                reason = StopReason.CALLBACK
                 break
             if arrived is not None:
                 reason = arrived
                 break
     except KeyboardInterrupt:
-        reason, over = f"interrupted from the keyboard after {log.n_iter} steps", False
-        interrupted = True
+        reason = StopReason.INTERRUPTED
     finally:
         bar.close()
     if snapshots is not None and last is not None:
-        snapshots.save({**last, "stop_reason": reason} if over else last, now=True)
-    if interrupted:
+        snapshots.save({**last, "stop": reason.name} if reason.final else last, now=True)
+    result = FitResult(best, best_value, log.arrays(), log.n_iter, reason, max_iter)
+    if reason is StopReason.INTERRUPTED:
         warnings.warn(
-            f"The fit was {reason}; the best state so far is returned.",
+            f"The fit was {result.stop_reason}; the best state so far is returned.",
             FitInterruptedWarning,
             stacklevel=2,
         )
-    return FitResult(best, best_value, log.arrays(), log.n_iter, reason)
+    return result
 
 
 def _arrived(
@@ -198,16 +205,16 @@ def _arrived(
     log: _Log,
     state: FitState,
     tol: float,
-) -> str | None:
+) -> StopReason | None:
     """Why the step that was just made is the last; None if it is not."""
-    if step.stalled is not None:
-        return f"stopped after {log.n_iter} steps: {step.stalled}"
+    if step.stop is not None:
+        return step.stop
     if objective.stochastic:
         return None
     if optimizer.monotone and log.settled(tol * objective.n_entries):
-        return f"converged after {log.n_iter} steps: the objective rises less than tol"
+        return StopReason.CONVERGED
     if state.numbers["gradient_norm"] < VANISHED * tol * objective.n_entries:
-        return f"converged after {log.n_iter} steps: the gradient vanishes"
+        return StopReason.NO_GRADIENT
     return None
 
 

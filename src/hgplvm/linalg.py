@@ -23,15 +23,15 @@ __all__ = [
 ]
 
 
-def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
-    """Lower factor L of ``A + shift·I = LLᵀ``, with jitter on the diagonal where it is needed.
+def cholesky(a: Tensor, *, shift: float | Tensor = 0.0) -> Tensor:
+    """Lower factor L of ``A + diag(shift) = LLᵀ``, with jitter on the diagonal where needed.
 
     Parameters
     ----------
     a : Tensor [..., n, n]
         Symmetric, one matrix or a batch; only lower triangles are read. It comes back as it was.
-    shift : float
-        Added to the diagonal (the noise variance of the models).
+    shift : float or Tensor [..., n]
+        Added to the diagonal (the noise variances of the models).
 
     Returns
     -------
@@ -45,7 +45,8 @@ def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
     """
     diagonal = a.diagonal(dim1=-2, dim2=-1)
     original = diagonal.clone()
-    mean = original.mean().item() + shift
+    noise = float(shift.mean() if isinstance(shift, Tensor) else shift)
+    mean = original.mean().item() + noise
     step = mean * 10.0 * a.shape[-1] * torch.finfo(a.dtype).eps
     jitter = 0.0
     try:
@@ -66,7 +67,7 @@ def cholesky(a: Tensor, *, shift: float = 0.0) -> Tensor:
         diagonal.copy_(original)
     raise NotPositiveDefiniteError(
         f"A covariance matrix of size {a.shape[-1]} with mean diagonal {mean:.3g} (of which "
-        f"{shift:.3g} is noise) is not positive definite, even with jitter of {0.1 * jitter:.3g}. "
+        f"{noise:.3g} is noise) is not positive definite, even with jitter of {0.1 * jitter:.3g}. "
         "Check the data for extreme values, or use dtype='float64'."
     )
 

@@ -20,10 +20,11 @@ from typing import Any, ClassVar, Protocol
 import torch
 from torch import Tensor
 
+from hgplvm._stops import StopReason
 from hgplvm.errors import NotPositiveDefiniteError
 from hgplvm.objectives import Evaluation, Objective, Parameters
 
-__all__ = ["LBFGS", "Adam", "GradientDescent", "Optimizer", "Step", "climb", "recall", "recalled"]
+__all__ = ["LBFGS", "Adam", "GradientDescent", "Optimizer", "Step", "climb"]
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Step:
     parameters: Parameters
     evaluation: Evaluation
     size: float
-    stalled: str | None = None
+    stop: StopReason | None = None
     shift: float = 0.0
 
 
@@ -51,26 +52,14 @@ class Optimizer(Protocol):
     def monotone(self) -> bool:
         """Whether no step leads down."""
 
-    @property
-    def memory_fields(self) -> tuple[str, ...]:
-        """Names of what changes from step to step."""
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that changes from step to step."""
+
+    def load_state_dict(self, state: dict[str, Any], /) -> None:
+        """Go on from what :meth:`state_dict` returned."""
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation, /) -> Step:
         """One step from `parameters`, where the objective evaluates to `here`."""
-
-
-def recalled(optimizer: Optimizer) -> dict[str, Any]:
-    """Return what an optimiser remembers, for a checkpoint."""
-    memory = {name: getattr(optimizer, name) for name in optimizer.memory_fields}
-    return {k: list(v) if isinstance(v, deque) else v for k, v in memory.items()}
-
-
-def recall(optimizer: Optimizer, memory: dict[str, Any]) -> None:
-    """Give an optimiser a memory that :func:`recalled` returned."""
-    for name, value in memory.items():
-        if isinstance(value, list):
-            value = deque(tuple(v) if isinstance(v, list) else v for v in value)
-        setattr(optimizer, name, value)
 
 
 def climb(
@@ -94,7 +83,7 @@ def climb(
         if here.value > best_value:
             best, best_value = parameters, here.value
         after()
-        if step.stalled is not None:
+        if step.stop is not None:
             break
     return best
 
@@ -149,7 +138,6 @@ class GradientDescent:
     learning_rate: float = 1e-2
     smallest: float = 1e-10
     monotone: ClassVar[bool] = True
-    memory_fields: ClassVar[tuple[str, ...]] = ("learning_rate",)
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
         """One step of length `learning_rate` times the clipped gradient."""
@@ -167,8 +155,16 @@ class GradientDescent:
         if evaluation is not None and evaluation.value > here.value:
             return Step(candidate, evaluation, self.learning_rate, shift=shift)
         self.learning_rate *= 0.1
-        stalled = "no step increases the objective" if self.learning_rate < 1e-12 else None
-        return Step(parameters, here, 0.0, stalled, shift)
+        stop = StopReason.NO_STEP if self.learning_rate < 1e-12 else None
+        return Step(parameters, here, 0.0, stop, shift)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the rate."""
+        return {"learning_rate": self.learning_rate}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with this rate."""
+        self.learning_rate = state["learning_rate"]
 
 
 @dataclass
@@ -199,14 +195,6 @@ class Adam:
     log_rate: float = 6e-2
     smallest_rise: float = 0.0
     monotone: ClassVar[bool] = False
-    memory_fields: ClassVar[tuple[str, ...]] = (
-        "learning_rate",
-        "_count",
-        "_cuts",
-        "_best",
-        "_first",
-        "_second",
-    )
     betas: tuple[float, float] = (0.9, 0.99)
     patience: ClassVar[int] = 6
     cut: ClassVar[float] = 0.3
@@ -238,7 +226,7 @@ class Adam:
         )
 
         if self._paused(objective, here.value):
-            return Step(parameters, here, 0.0, "the objective rises less than tol")
+            return Step(parameters, here, 0.0, StopReason.PAUSED)
         progress = min((self._count - 1) / self.horizon, 1.0)
         share = self.cut**self._cuts * 0.5 * (1.0 + math.cos(math.pi * progress))
         shift = 0.0
@@ -255,7 +243,24 @@ class Adam:
                 self._best = deque(best + shift for best in self._best)
                 return Step(candidate, evaluation, share * self.learning_rate, shift=shift)
             share *= 0.5
-        return Step(parameters, here, 0.0, "the objective is not finite around the current point")
+        return Step(parameters, here, 0.0, StopReason.NOT_FINITE)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return moments, counts, and the best values since the last cut."""
+        return {
+            "learning_rate": self.learning_rate,
+            "count": self._count,
+            "cuts": self._cuts,
+            "best": list(self._best),
+            "first": self._first,
+            "second": self._second,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on from what :meth:`state_dict` returned."""
+        self.learning_rate, self._best = state["learning_rate"], deque(state["best"])
+        self._count, self._cuts = state["count"], state["cuts"]
+        self._first, self._second = state["first"], state["second"]
 
     def _paused(self, objective: Objective, value: float) -> bool:
         """Cut the rate where the objective pauses; say whether it did so once too often."""
@@ -292,7 +297,6 @@ class LBFGS:
     first_move: float = 0.05
     max_evaluations: int = 20
     monotone: ClassVar[bool] = True
-    memory_fields: ClassVar[tuple[str, ...]] = ("_pairs",)
     _pairs: deque[tuple[Tensor, Tensor, float]] = field(default_factory=deque)
 
     def step(self, objective: Objective, parameters: Parameters, here: Evaluation) -> Step:
@@ -308,7 +312,7 @@ class LBFGS:
             direction = here.gradient
             slope = torch.dot(direction, direction).item()
         if slope == 0:
-            return Step(parameters, here, 0.0, "the gradient is zero")
+            return Step(parameters, here, 0.0, StopReason.NO_GRADIENT)
         norms, n_frame = _row_norms(direction, parameters)
         longest = max(norms.amax().item(), *direction[n_frame:].abs().tolist(), 1e-300)
         first = self.first_move / longest if not self._pairs else 1.0
@@ -320,7 +324,7 @@ class LBFGS:
             if self._pairs:  # the memory misled: once more along the gradient
                 self._pairs.clear()
                 return self._step(objective, parameters, here)
-            return Step(parameters, here, 0.0, "no step increases the objective")
+            return Step(parameters, here, 0.0, StopReason.NO_STEP)
         step = found.step * direction
         carried_step = parameters.transported(objective.manifold, step, found.parameters)
         carried_gradient = parameters.transported(
@@ -328,6 +332,14 @@ class LBFGS:
         )
         self._remember(carried_step, carried_gradient - found.evaluation.gradient)
         return Step(found.parameters, found.evaluation, found.step * longest)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return the curvature pairs."""
+        return {"pairs": list(self._pairs)}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on with these curvature pairs."""
+        self._pairs = deque((s, y, curvature) for s, y, curvature in state["pairs"])
 
     def _remember(self, s: Tensor, y: Tensor) -> None:
         curvature = torch.dot(s, y).item()

@@ -1,8 +1,9 @@
-"""Everything that a fit needs to begin: latents, positive parameters, and a floor for the noise.
+"""The start of a fit: latents, positive parameters, a kernel, and a floor for the noise.
 
-Three questions are answered on a probe of a few hundred rows: which kind of start, at which scale
-(by evidence, :mod:`hgplvm.init.candidates`), and how much of the data is noise (by rows held out,
-:mod:`hgplvm.heldout`). The chosen start is then made for all rows.
+These questions are answered on a sample of a few hundred rows: which kind of start, at which scale
+(by evidence, :mod:`hgplvm.init.candidates`), how much of the data is noise, and, where that is left
+open, which kernel (both by held-out rows, :mod:`hgplvm.noise_search`). The chosen start is then
+made for all rows.
 """
 
 from __future__ import annotations
@@ -16,12 +17,13 @@ import torch
 from torch import Tensor
 
 from hgplvm import init
-from hgplvm.geometry import Manifold
-from hgplvm.heldout import search_noise
-from hgplvm.kernels import Kernel
+from hgplvm.covariance import CovarianceFunction
+from hgplvm.kernels import KERNELS, Exponential, Kernel
+from hgplvm.manifolds import Manifold
+from hgplvm.noise_search import search_noise
 from hgplvm.objectives.responses import Imputation, rotated_to_rank
 
-__all__ = ["RATE", "Begin", "find_start"]
+__all__ = ["RATE", "Start", "choose_kernel", "find_start"]
 
 # first step length of a fit, as a share of the median distance between the latents
 RATE = 7e-3
@@ -30,11 +32,13 @@ RATE = 7e-3
 NOISE_SHARE = 0.9
 # fewer rows have nothing to hold out
 HELD_OUT_ROWS = 20
+# held-out log density of an entry by which another kernel must be ahead of the exponential one
+KERNEL_GAIN = 0.01
 
 
 @dataclass(frozen=True)
-class Begin:
-    """Where a fit begins; variances as shares of the data's."""
+class Start:
+    """Where a fit starts; variances as shares of the data's."""
 
     latents: Tensor
     variance: float
@@ -42,6 +46,7 @@ class Begin:
     length_scale: float
     noise_floor: float
     history: dict[str, np.ndarray[Any, Any]]
+    kernel: str = ""  # name of a built-in one
 
     def state(self) -> dict[str, Any]:
         """Tree for a checkpoint."""
@@ -49,10 +54,10 @@ class Begin:
 
     @classmethod
     def restored(cls, state: dict[str, Any]) -> Self:
-        """Return the start that :meth:`state` told of, perhaps with tensors in the history."""
+        """Return the start that :meth:`state` described, perhaps with tensors in the history."""
         history = {k: np.asarray(_plain(v)) for k, v in state["history"].items()}
-        told = {field.name: state[field.name] for field in fields(cls)}
-        return cls(**{**told, "history": history})
+        values = {field.name: state[field.name] for field in fields(cls)}
+        return cls(**{**values, "history": history})
 
 
 def _plain(value: Any) -> Any:
@@ -62,8 +67,7 @@ def _plain(value: Any) -> Any:
 def find_start(
     data: Tensor,
     n_components: int,
-    manifold: Manifold,
-    kernel: Kernel,
+    covariance: CovarianceFunction,
     *,
     kinds: Sequence[str],
     scales: Sequence[float],
@@ -74,7 +78,7 @@ def find_start(
     given: Tensor | None = None,
     n_probes: int = 1,
     imputation: Imputation | None = None,
-) -> Begin:
+) -> Start:
     """Find the start of a fit.
 
     Parameters
@@ -84,7 +88,7 @@ def find_start(
     kinds, scales, length_scale, given, n_probes
         As in :class:`hgplvm.init.Candidates`.
     noise_floor : float, optional
-        Least noise variance; without it, what rows that are held out say.
+        Least noise variance; without it, it is estimated from held-out rows.
     smallest_floor : float
         The floor where the noise is free to vanish.
     imputation : Imputation, optional
@@ -94,8 +98,7 @@ def find_start(
     candidates = init.Candidates(
         rotated_to_rank(whole),
         n_components,
-        manifold,
-        kernel,
+        covariance,
         kinds=kinds,
         scales=scales,
         length_scale=length_scale,
@@ -114,8 +117,7 @@ def find_start(
                 probe,
                 candidates.probe(chosen),
                 chosen.profile,
-                manifold,
-                kernel,
+                covariance,
                 rate=RATE,
                 generator=generator,
                 seen=None if imputation is None else imputation.observed[candidates.probe_rows],
@@ -126,17 +128,69 @@ def find_start(
     variance, noise_variance = init.variogram(
         whole,
         latents,
-        manifold,
-        kernel,
+        covariance,
         chosen.profile.length_scale,
         n_columns=data.shape[1],
         noise_floor=noise_floor,
     )
-    return Begin(
+    return Start(
         latents,
         variance,
         max(noise_variance - noise_floor, 0.01 * noise_floor, 1e-6),
         chosen.profile.length_scale,
         noise_floor,
         history,
+        covariance.kernel.name,
     )
+
+
+def choose_kernel(
+    data: Tensor,
+    n_components: int,
+    manifold: Manifold,
+    *,
+    kinds: Sequence[str],
+    scales: Sequence[float],
+    length_scale: float | None,
+    generator: torch.Generator,
+    imputation: Imputation | None = None,
+) -> tuple[Kernel, dict[str, np.ndarray[Any, Any]]]:
+    """Choose one of the built-in kernels by the density of hidden entries of held-out rows.
+
+    The exponential kernel is kept unless another one is clearly ahead, and where there is too
+    little to hold out. Parameters are those of :func:`find_start`.
+
+    Returns
+    -------
+    kernel : Kernel
+        The choice.
+    history : dict
+        ``kernel_name`` and ``kernel_score``, one entry for each kernel that was compared.
+    """
+    default: Kernel = Exponential()
+    if data.shape[0] < HELD_OUT_ROWS or data.shape[1] < 2:
+        return default, {}
+    scores: dict[str, float] = {}
+    state = generator.get_state()
+    for name, kernel in KERNELS.items():
+        if isinstance(kernel, Exponential) or n_components <= manifold.heat_dimensions:
+            generator.set_state(state)  # the same sample and the same hidden entries for all
+            begun = find_start(
+                data,
+                n_components,
+                CovarianceFunction(manifold, kernel),
+                kinds=kinds,
+                scales=scales,
+                length_scale=length_scale,
+                noise_floor=None,
+                smallest_floor=0.0,
+                generator=generator,
+                imputation=imputation,
+            )
+            scores[name] = float(begun.history["noise_score"].max())
+    best = max(scores, key=lambda name: scores[name])
+    chosen = KERNELS[best] if scores[best] > scores[default.name] + KERNEL_GAIN else default
+    return chosen, {
+        "kernel_name": np.array(list(scores)),
+        "kernel_score": np.array(list(scores.values())),
+    }

@@ -29,9 +29,10 @@ from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._columns import aligned
 from hgplvm._embedding import estimator_of, posterior, results_of, write_positions
+from hgplvm._points import resolve_point
 from hgplvm.estimators.base import BaseGPLVM
-from hgplvm.geometry import lorentz, wrapped_normal
-from hgplvm.places import find_place
+from hgplvm.geometry import lorentz
+from hgplvm.manifolds import Hyperbolic, wrapped_normal
 
 __all__ = ["hgplvm", "model", "pseudotime", "transform"]
 
@@ -125,7 +126,7 @@ def hgplvm(
     if place is not None:  # what is wrong with it is to be said before a long fit
         check.check_number(owner, "n_components", estimator.n_components, low=1, integer=True)
         origin = lorentz.origin(estimator.n_components)
-        find_place(owner, "root", place, origin.expand(adata.n_obs, -1))
+        resolve_point(owner, "root", place, origin.expand(adata.n_obs, -1))
     matrix = ad.read_matrix(
         owner, adata, use_rep=use_rep, layer=layer, mask_var=mask_var, normalize=normalize
     )
@@ -269,14 +270,14 @@ def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool 
             )
         root = np.asarray(adata.uns["iroot"]).reshape(-1)[0]
     points = ad.positions(adata, keys)
-    place = find_place(owner, "root", ad.root_rows(owner, "root", adata, root), points)
+    place = resolve_point(owner, "root", ad.root_rows(owner, "root", adata, root), points)
     time = lorentz.distance(place, points).numpy()
     obs = {keys.pseudotime: time}
     if keys.covariance in adata.obsm:
         q = points.shape[1] - 1
         covariance = np.array(adata.obsm[keys.covariance], dtype=np.float64).reshape(-1, q, q)
         _, std = wrapped_normal.distance_moments(
-            lorentz, place, points, torch.from_numpy(covariance)
+            Hyperbolic(), place, points, torch.from_numpy(covariance)
         )
         obs[keys.pseudotime_std] = std.numpy()
     if copy:

@@ -20,7 +20,8 @@ from hgplvm.baselines.hyperbolic_vae import (
     turned_outward,
 )
 from hgplvm.datasets import make_binary_tree
-from hgplvm.geometry import lorentz, wrapped_normal
+from hgplvm.geometry import lorentz
+from hgplvm.manifolds import wrapped_normal
 
 Y = np.random.default_rng(0).standard_normal((30, 4))
 
@@ -89,7 +90,7 @@ def log_ratio(mean, std, zeta, v):
 def test_draws_lie_where_the_geometry_places_them(normal, q):
     mean, v = 3 * normal(20, q), normal(20, q)
     mean[0], v[1] = 0.0, 0.0
-    expected = lorentz.to_tangent(lorentz.placed(lorentz.from_tangent(mean), v))
+    expected = lorentz.to_tangent(lorentz.displaced(lorentz.from_tangent(mean), v))
     assert torch.allclose(drawn(mean, v)[0], expected, rtol=1e-9, atol=1e-12)
 
 
@@ -97,7 +98,7 @@ def test_draws_lie_where_the_geometry_places_them(normal, q):
 def test_densities_are_those_of_wrapped_normals(normal, q):
     mean, std, zeta = normal(20, q), normal(20, q).exp(), normal(20, q)
     at = lorentz.from_tangent(mean)
-    x = lorentz.placed(at, std * zeta)
+    x = lorentz.displaced(at, std * zeta)
     unit = torch.ones(q, dtype=torch.float64)
     expected = wrapped_normal.log_prob(lorentz, x, lorentz.origin(q), unit)
     expected = expected - wrapped_normal.log_prob(lorentz, x, at, std)
@@ -124,7 +125,7 @@ def log_q(x, mean, std, rotated):
 def test_rotated_draws_have_the_density_of_a_rotated_normal(normal):
     zeta, std, mean = normal(20, 2), normal(20, 2).exp(), normal(20, 2)
     v = turned_outward(std * zeta, mean)
-    x = lorentz.placed(lorentz.from_tangent(mean), v)
+    x = lorentz.displaced(lorentz.from_tangent(mean), v)
     unit = torch.ones(2, dtype=torch.float64)
     prior = wrapped_normal.log_prob(lorentz, x, lorentz.origin(2), unit)
     expected = [
@@ -404,7 +405,7 @@ def test_rows_to_encode_are_checked():
 
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_a_progress_bar(capsys, monkeypatch, verbose):
-    monkeypatch.setattr("hgplvm.progress._is_terminal", lambda _: True)
+    monkeypatch.setattr("hgplvm._progress._is_terminal", lambda _: True)
     small(rotated=True, verbose=verbose).fit(Y)
     assert ("RotHVAE, 6 units" in capsys.readouterr().err) == bool(verbose)
 

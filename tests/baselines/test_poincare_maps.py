@@ -318,7 +318,7 @@ def test_names_of_columns_are_kept():
 
 @pytest.mark.parametrize("verbose", [0, 1])
 def test_a_progress_bar(capsys, monkeypatch, verbose):
-    monkeypatch.setattr("hgplvm.progress._is_terminal", lambda _: True)
+    monkeypatch.setattr("hgplvm._progress._is_terminal", lambda _: True)
     PoincareMaps(n_neighbors=4, max_iter=2, verbose=verbose).fit(Y)
     assert ("PoincareMaps" in capsys.readouterr().err) == bool(verbose)
 

@@ -11,7 +11,7 @@ import pandas
 import pytest
 
 import hgplvm
-from hgplvm import storage
+from hgplvm import _storage as storage
 from hgplvm.cli import _embed, _outputs, _rows
 from hgplvm.tables import read_table, write_table
 from tests.cli.command import (
@@ -91,7 +91,7 @@ def test_the_root_is_at_the_origin_where_time_begins(fitted, columns):
 def test_a_fit_goes_on_from_its_file(fitted):
     state = fitted.folder / "state"
     before = fitted.embedding.read_bytes()
-    assert storage.read(state, "checkpoint")["state"]["stop_reason"].startswith("reached max_iter")
+    assert storage.read(state, "checkpoint")["state"]["stop"] == "MAX_ITER"
     again, other = run_together(
         [
             fitted.words,
@@ -207,7 +207,7 @@ def test_an_interrupted_fit_leaves_whole_files_or_none(tmp_path, running):
         assert left == {"data.npy", "out.csv", "out.hgplvm", "out.png", "state"}
         assert hgplvm.load(tmp_path / "out.hgplvm").stop_reason_.startswith("interrupted")
         assert points_of(tmp_path / "out.csv").shape == (200, 2)
-        assert storage.read(tmp_path / "state", "checkpoint")["state"]["stop_reason"] is None
+        assert storage.read(tmp_path / "state", "checkpoint")["state"]["stop"] is None
     else:
         assert left <= {"data.npy", "state"}
 

@@ -1,9 +1,29 @@
-"""What every manifold must satisfy, whatever its curvature."""
+"""What every manifold must satisfy, whatever its curvature. A new one joins `spaces.py`."""
 
+import pickle
+
+import numpy as np
 import pytest
 import torch
 
-from hgplvm.geometry import Manifold, lorentz
+from hgplvm.geometry import lorentz
+from hgplvm.manifolds import Manifold
+from hgplvm.manifolds._base import Manifold as Defaults
+
+from .spaces import MANIFOLDS
+
+
+@pytest.fixture(params=MANIFOLDS, ids=lambda m: m.name)
+def manifold(request):
+    return request.param
+
+
+@pytest.fixture
+def normal(manifold, normal):
+    """Numbers that keep tangent vectors within half a turn of the sphere."""
+    if manifold.diameter(torch.float64) > 4.0:
+        return normal
+    return lambda *shape: 0.4 * torch.tanh(normal(*shape))
 
 
 @pytest.fixture(params=[1, 2, 3, 5], ids="Q={}".format)
@@ -29,10 +49,10 @@ def test_exp_and_log_are_inverse(manifold, q, normal):
     assert torch.allclose(manifold.distance(x, y), a.norm(dim=1), rtol=1e-9)
 
 
-def test_placed_points_are_exponentials_of_frame_vectors(manifold, q, normal):
+def test_displaced_points_are_exponentials_of_frame_vectors(manifold, q, normal):
     mean, v = manifold.from_tangent(normal(6, q)), normal(6, q)
     expected = manifold.exp_map(mean, manifold.from_frame(mean, v))
-    assert torch.allclose(manifold.placed(mean, v), expected, rtol=1e-9, atol=1e-10)
+    assert torch.allclose(manifold.displaced(mean, v), expected, rtol=1e-9, atol=1e-10)
 
 
 def test_tangent_space_at_the_origin_is_the_space_of_plain_arrays(manifold, q, normal):
@@ -64,7 +84,7 @@ def test_direction_sums_are_the_gradient_of_a_sum_of_distances(manifold, q, norm
         normal(6, 4),
     )
     squared = manifold.pair_squared_chord(manifold.pair_features(x), manifold.pair_features(z))
-    ours = -manifold.direction_sums(x, z, weights / manifold.sinh_from_chord(squared), squared)
+    ours = -manifold.direction_sums(x, z, weights / manifold.sine_from_chord(squared), squared)
     frame = torch.zeros(6, q, dtype=torch.float64, requires_grad=True)
     moved = manifold.exp_map(x, manifold.from_frame(x, frame))
     (weights * manifold.pairwise_distance(moved, z)).sum().backward()
@@ -135,3 +155,102 @@ def test_geodesics_keep_their_digits_far_out():
 def test_a_geodesic_without_length_stays(manifold, normal):
     x = manifold.from_tangent(normal(3, 2))
     assert torch.allclose(manifold.geodesic(x, x, torch.tensor(0.3)), x)
+
+
+def test_the_gradient_of_displaced_points_agrees_with_differences(manifold, q, normal):
+    mean, v, frame = manifold.from_tangent(normal(5, q)), normal(5, q), normal(5, q)
+    by_mean, by_v = manifold.displaced_gradient(mean, v, frame)
+    x = manifold.displaced(mean, v)
+
+    def value(mean, v):
+        """How far x moves along `frame`, row by row."""
+        moved = manifold.log_map(x, manifold.displaced(mean, v))
+        return (manifold.to_frame(x, moved) * frame).sum(1)
+
+    for axis in torch.eye(q, dtype=torch.float64):
+        step = 1e-5 * axis.expand(5, -1)
+        rise = value(manifold.displaced(mean, step), v) - value(manifold.displaced(mean, -step), v)
+        assert torch.allclose(rise / 2e-5, by_mean @ axis, atol=1e-6)
+        rise = value(mean, v + step) - value(mean, v - step)
+        assert torch.allclose(rise / 2e-5, by_v @ axis, atol=1e-6)
+
+
+def test_volume_is_stretched_as_the_exponential_map_does(manifold, normal):
+    """``log_stretch`` is the logarithm of the derivative across the ray, for Q = 2."""
+    v = normal(6, 2)
+    square = v.square().sum(1)
+    across = torch.stack([-v[:, 1], v[:, 0]], dim=1) / square.sqrt()[:, None]
+    step = 1e-5
+    moved = manifold.distance(
+        manifold.from_tangent(v + step * across), manifold.from_tangent(v - step * across)
+    )
+    assert torch.allclose(manifold.log_stretch(square), torch.log(moved / (2 * step)), atol=1e-6)
+    ahead, behind = (manifold.log_stretch((1.0 + s) ** 2 * square) for s in (1e-6, -1e-6))
+    slope = manifold.log_stretch_slope(square) * square
+    assert torch.allclose(slope, (ahead - behind) / 2e-6, atol=1e-6)
+
+
+def test_shorter_ways_agree_with_the_general_ones(manifold, q, normal):
+    """What a space overrides is what the base class would compute."""
+    x, y = (manifold.from_tangent(normal(6, q)) for _ in range(2))
+    v, share = normal(6, q), torch.full((6, 1), 0.3, dtype=torch.float64)
+    for name, arguments in {
+        "distance": (x, y),
+        "pairwise_distance": (x, y),
+        "from_tangent": (v,),
+        "to_tangent": (x,),
+        "displaced": (x, v),
+        "geodesic": (x, y, share),
+        "squared_radius": (x,),
+        "frechet_mean": (x,),
+    }.items():
+        ours = getattr(manifold, name)(*arguments)
+        general = getattr(Defaults, name)(manifold, *arguments)
+        assert torch.allclose(ours, general, rtol=1e-7, atol=1e-7), name
+    frame = torch.full((6, q), 0.4, dtype=torch.float64)
+    ours = manifold.displaced_gradient(x, v, frame)
+    general = Defaults.displaced_gradient(manifold, x, v, frame)
+    for a, b in zip(ours, general, strict=True):
+        assert torch.allclose(a, b, atol=1e-7)
+
+
+def test_search_coordinates_find_every_point_of_a_ball(manifold, q, normal):
+    x, others = manifold.from_tangent(normal(4, q)), manifold.from_tangent(normal(200, q))
+    coordinates = manifold.search_coordinates(others)
+    if coordinates is None:
+        pytest.skip("all pairs are compared")
+    radius = torch.full((4,), 0.6, dtype=torch.float64)
+    centre, reach = manifold.search_ball(x, radius)
+    inside = manifold.pairwise_distance(x, others) <= 0.6
+    within = torch.cdist(centre, coordinates) <= reach[:, None] + 1e-12
+    assert bool((within | ~inside).all())
+
+
+def test_manifolds_are_values(manifold):
+    again = pickle.loads(pickle.dumps(manifold))
+    assert again == manifold
+    assert hash(again) == hash(manifold)
+    assert sum(again == other for other in MANIFOLDS) == 1
+
+
+def test_charts_say_what_is_wrong(manifold, q):
+    assert manifold.chart_error(np.zeros((3, q))) is None
+    error = manifold.chart_error(np.full((1, q), 2.0))
+    assert (error is not None) == (manifold.name == "hyperbolic")
+
+
+def test_heat_factors_agree_with_autograd(manifold):
+    if manifold.heat_dimensions == 0:
+        with pytest.raises(NotImplementedError):
+            manifold.heat_factor(torch.ones(1))
+        return
+    d = torch.tensor([0.0, 1e-8, 1e-3, 9.9e-3, 1.01e-2, 1.0, 9.0, 700.0], dtype=torch.float64)
+    d.requires_grad_()
+    value, slope = manifold.heat_factor(d)
+    if not manifold.curved:
+        assert torch.equal(value, torch.ones_like(d))
+        assert torch.equal(slope, torch.zeros_like(d))
+        return
+    (expected,) = torch.autograd.grad(value.sum(), d)
+    assert torch.allclose(slope, expected, rtol=1e-6, atol=1e-12)
+    assert value[0] == 1

@@ -15,8 +15,8 @@ from hgplvm import (
     BayesianHGPLVM,
     SparseHGPLVM,
     VecchiaHGPLVM,
-    storage,
 )
+from hgplvm import _storage as storage
 from hgplvm.datasets import make_binary_tree
 from hgplvm.errors import FitInterruptedWarning
 from hgplvm.estimators import checkpoint
@@ -420,13 +420,13 @@ def test_a_short_fit_writes_its_start_and_its_end(data, place, monkeypatch):
 
     def noted(path, kind, tree):
         state = tree["state"]
-        trees.append((len(state["log"]["rows"]) - 1, state["stop_reason"]))
+        trees.append((len(state["log"]["rows"]) - 1, state["stop"]))
         write(path, kind, tree)
 
     monkeypatch.setattr(checkpoint, "INTERVAL", 3600.0)
     monkeypatch.setattr(checkpoint.storage, "write", noted)
     model = flat(checkpoint=place).fit(data)
-    assert trees == [(0, None), (STEPS, model.stop_reason_)]
+    assert trees == [(0, None), (STEPS, model._stop.name)]
 
 
 def test_digests_tell_arrays_apart():
@@ -449,7 +449,7 @@ def test_a_full_disk_does_not_end_the_fit(tmp_path, monkeypatch):
 
     data = np.random.default_rng(0).standard_normal((20, 4))
     whole = HGPLVM(max_iter=4, random_state=0).fit(data)
-    monkeypatch.setattr("hgplvm.storage.write", full)
+    monkeypatch.setattr("hgplvm._storage.write", full)
     with pytest.warns(UserWarning, match="No space left on device. The fit goes on"):
         model = HGPLVM(max_iter=4, random_state=0, checkpoint=tmp_path / "fit").fit(data)
     assert np.array_equal(model.embedding_, whole.embedding_)

@@ -15,8 +15,9 @@ from sklearn.preprocessing import StandardScaler
 import hgplvm
 from hgplvm import geometry
 from hgplvm.datasets import make_binary_tree
-from hgplvm.kernels import Exponential
-from hgplvm.objectives import Parameters, predictive
+from hgplvm.manifolds import Hyperbolic
+from hgplvm.objectives import predictive
+from tests.gp import on
 
 MODELS = {
     name: getattr(hgplvm, name)(random_state=0, max_iter=60, **options)
@@ -181,14 +182,12 @@ def test_units_are_those_of_the_data():
 def test_the_score_is_the_mean_log_density_at_the_latents():
     model = FITTED.setdefault("HGPLVM", MODELS["HGPLVM"].fit(TREE.data[OLD]))
     placed = geometry.poincare_to_lorentz(torch.from_numpy(model.transform(TREE.data[NEW])))
-    logs = {"variance": model.variance_, "length_scale": model.length_scale_}
-    logs = {k: torch.tensor(v, dtype=torch.float64).log() for k, v in logs.items()}
+    values = {"variance": model.variance_, "length_scale": model.length_scale_}
     old = TREE.data[OLD]
     posterior = predictive.exact_posterior(
         torch.from_numpy(old - old.mean(0)),
-        Parameters(torch.from_numpy(model.lorentz_), logs, ()),
-        geometry.lorentz,
-        Exponential(),
+        torch.from_numpy(model.lorentz_),
+        on(Hyperbolic()).at(values),
         noise=model.noise_variance_,
     )
     rows = torch.from_numpy(TREE.data[NEW] - old.mean(0))
@@ -451,7 +450,7 @@ def test_points_that_are_none(model, points, message):
 @pytest.mark.parametrize("radius", [1.0, 1.5])
 def test_points_outside_the_ball(radius):
     model = FITTED.setdefault("HGPLVM", MODELS["HGPLVM"].fit(TREE.data[OLD]))
-    message = f"inside the Poincaré ball, at norms below 1. Got a point of norm {radius:g} instead"
+    message = f"Poincaré ball coordinates, of norm below 1. Got a point of norm {radius:g} instead"
     with pytest.raises(ValueError, match=message):
         model.inverse_transform([[0.0, 0.0], [radius, 0.0]])
 

@@ -12,12 +12,17 @@ from hgplvm import (
     SparseHGPLVM,
     geometry,
 )
+from hgplvm._stops import StopReason
 from hgplvm.datasets import make_binary_tree
+from hgplvm.estimators.base import Rows
 from hgplvm.fit import FitResult
-from hgplvm.geometry import lorentz
-from hgplvm.geometry.pose import Pose
+from hgplvm.manifolds import Hyperbolic, wrapped_normal
+from hgplvm.manifolds._pose import Pose
 from hgplvm.metrics import distance_correlation
 from hgplvm.objectives import Parameters
+from tests.gp import NOISE, on
+
+HYPERBOLIC = Hyperbolic()
 
 MODELS = [SparseHGPLVM, SparseGPLVM, BayesianHGPLVM, BayesianGPLVM]
 BAYESIAN = [BayesianHGPLVM, BayesianGPLVM]
@@ -121,17 +126,17 @@ def test_the_prior_pulls_towards_the_origin(tree):
 def test_covariances_turn_with_the_frames():
     """A pose is an isometry: the total variance of each row stays, and it matches samples."""
     generator = torch.Generator().manual_seed(0)
-    x = lorentz.from_tangent(2 * torch.randn(6, 2, generator=generator, dtype=torch.float64))
+    x = HYPERBOLIC.from_tangent(2 * torch.randn(6, 2, generator=generator, dtype=torch.float64))
     std = torch.tensor([[0.02, 0.1]], dtype=torch.float64).expand(6, 2)
-    pose = Pose.of(lorentz, x, "mean")
+    pose = Pose.of(HYPERBOLIC, x, "mean")
     turned = pose.covariances(x, std.square().diag_embed()).diagonal(dim1=1, dim2=2).sqrt()
     assert torch.allclose(turned.square().sum(1), std.square().sum(1), rtol=1e-4)
     zeta = torch.randn(20_000, 6, 2, generator=generator, dtype=torch.float64)
-    samples = geometry.wrapped_normal.place(lorentz, x, std, zeta)
+    samples = wrapped_normal.points(HYPERBOLIC, x, std, zeta)
     moved = pose.points(x)
-    log = lorentz.log_map(moved, pose.points(samples))
-    assert torch.allclose(lorentz.to_frame(moved, log).std(0), turned, rtol=0.03)
-    assert torch.equal(Pose.of(lorentz, x, "none").points(x), x)
+    log = HYPERBOLIC.log_map(moved, pose.points(samples))
+    assert torch.allclose(HYPERBOLIC.to_frame(moved, log).std(0), turned, rtol=0.03)
+    assert torch.equal(Pose.of(HYPERBOLIC, x, "none").points(x), x)
 
 
 def test_more_inducing_points_than_rows(model_class):
@@ -238,7 +243,7 @@ def end(value):
 @pytest.mark.parametrize(("start", "stop"), [(1.0, 2.0), (2.0, 1.0)])
 def test_the_reported_bound_is_a_mean_over_draws_and_the_better_end_is_kept(start, stop):
     draws, begin = Draws(), end(start)
-    result = FitResult(end(stop), 1e9, {}, 1, "")
+    result = FitResult(end(stop), 1e9, {}, 1, StopReason.MAX_ITER, 1)
     final, value = SparseHGPLVM()._finish(draws, begin, result)
     assert final is (result.parameters if stop > start else begin)
     assert value == pytest.approx(2.0 + np.mean([-abs(i - 7.0) for i in range(1, 21)]))
@@ -248,4 +253,5 @@ def test_the_reported_bound_is_a_mean_over_draws_and_the_better_end_is_kept(star
 def test_the_warm_up_is_a_third_of_the_steps():
     model = BayesianHGPLVM(max_iter=90, n_inducing=5)
     data = torch.randn(20, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert model._make_objective(data, 0.0, torch.Generator()).warmup == 30
+    objective = model._make_objective(Rows(data), on(HYPERBOLIC), NOISE, torch.Generator())
+    assert objective.warmup == 30

@@ -5,14 +5,19 @@ import pytest
 import torch
 
 from hgplvm import GPLVM, HGPLVM, VecchiaGPLVM, VecchiaHGPLVM, geometry
+from hgplvm._stops import StopReason
 from hgplvm.datasets import make_binary_tree, make_branching
 from hgplvm.estimators import vecchia
+from hgplvm.estimators.base import Rows
 from hgplvm.fit import FitResult
-from hgplvm.geometry import lorentz
-from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Hyperbolic
 from hgplvm.metrics import distance_correlation, trustworthiness
+from hgplvm.noise import UniformNoise
 from hgplvm.objectives import Parameters, VecchiaObjective
-from hgplvm.objectives.spread import row_deviations
+from hgplvm.objectives.row_posterior import row_deviations
+from tests.gp import NOISE, on
+
+HYPERBOLIC = Hyperbolic()
 
 MODELS = [VecchiaHGPLVM, VecchiaGPLVM]
 EXACT = {VecchiaHGPLVM: HGPLVM, VecchiaGPLVM: GPLVM}
@@ -150,15 +155,17 @@ def test_many_rows_are_fitted_coarse_to_fine(model_class, init, in_two_levels):
 
 
 def test_the_first_level_mends_the_large_shape(in_two_levels, monkeypatch):
-    """What is placed amid fitted rows is a better start than what is placed by distances."""
+    """Starting between fitted rows is better than starting by distances."""
     tree = make_branching(400, depth=3, noise=1.0, random_state=0)
     data = torch.from_numpy((tree.data - tree.data.mean(0)) / tree.data.std())
     model, found = VecchiaHGPLVM(n_neighbors=10, n_inducing=0, noise_floor=0.1), []
+    space = on(HYPERBOLIC)
     for few in (100, 1000):
         monkeypatch.setattr(vecchia, "FEW_ROWS", few)
-        start = model._begin(data, torch.Generator().manual_seed(0))
-        objective = model._make_objective(data, start.noise_floor, torch.Generator())
-        found.append(objective.value(model._parameters(start, 1.0)))
+        start = model._start(Rows(data), space, torch.Generator().manual_seed(0))
+        noise = UniformNoise(start.noise_floor)
+        objective = model._make_objective(Rows(data), space, noise, torch.Generator())
+        found.append(objective.value(model._parameters(start, space, 1.0)))
     assert found[0] > found[1]
 
 
@@ -174,7 +181,8 @@ def test_the_first_level_is_fitted_and_its_rows_keep_their_places(in_two_levels,
     monkeypatch.setattr(vecchia, "climb", climb)
     data = make_branching(300, depth=3, random_state=0).data
     data = torch.from_numpy((data - data.mean(0)) / data.std())
-    begin = VecchiaHGPLVM(n_neighbors=8)._begin(data, torch.Generator().manual_seed(0))
+    seed = torch.Generator().manual_seed(0)
+    begin = VecchiaHGPLVM(n_neighbors=8)._start(Rows(data), on(HYPERBOLIC), seed)
     ((objective, before, after),) = fitted
     assert objective.n_rows == objective.data.shape[0] == 80
     assert objective.value(after) > objective.value(before) + 10
@@ -207,8 +215,8 @@ def test_deviations_are_those_of_the_frames_of_the_embedding():
         for name, value in zip(("variance", "noise", "length_scale"), values, strict=True)
     }
     options = {"n_neighbors": 8, "neighbor_update": 1, "generator": torch.Generator()}
-    objective = VecchiaObjective(rows, lorentz, Exponential(), **options)
-    spread = lorentz.distance(lorentz.frechet_mean(x), x).square().mean().item()
+    objective = VecchiaObjective(rows, on(HYPERBOLIC), NOISE, **options)
+    spread = HYPERBOLIC.distance(HYPERBOLIC.frechet_mean(x), x).square().mean().item()
     expected = row_deviations(
         objective, Parameters(x, logs, ()), n_neighbors=8, prior_scale=(spread / 2) ** 0.5
     )
@@ -312,7 +320,9 @@ def test_the_better_of_start_and_end_is_kept_each_with_its_own_neighbours(start,
         Parameters(torch.zeros(1, 2), {"v": torch.tensor(v, dtype=torch.float64).log()}, ())
         for v in (start, stop)
     )
-    final, value = VecchiaHGPLVM()._finish(Neighbours(), begin, FitResult(end, 1e9, {}, 1, ""))
+    final, value = VecchiaHGPLVM()._finish(
+        Neighbours(), begin, FitResult(end, 1e9, {}, 1, StopReason.MAX_ITER, 1)
+    )
     assert final is (end if stop > start else begin)
     assert value == pytest.approx(2.0)
 

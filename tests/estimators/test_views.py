@@ -9,7 +9,10 @@ from sklearn.exceptions import NotFittedError
 import hgplvm
 from hgplvm import geometry
 from hgplvm.datasets import make_binary_tree
-from hgplvm.geometry import lorentz, wrapped_normal
+from hgplvm.manifolds import Hyperbolic, wrapped_normal
+from tests.gp import NOISE, on
+
+HYPERBOLIC = Hyperbolic()
 
 TREE = make_binary_tree(4, random_state=0)
 OPTIONS = {"random_state": 0, "max_iter": 30}
@@ -55,11 +58,10 @@ def test_a_root_goes_to_the_origin_and_nothing_else_changes(model, kind):
 
 def test_the_objective_does_not_see_the_root(hyperbolic):
     """The exact likelihood of the latents that users see, to 1e-8 of itself."""
-    from hgplvm.kernels import Exponential
     from hgplvm.objectives import ExactObjective, Parameters
 
     data = torch.from_numpy(TREE.data - TREE.data.mean(0))
-    objective = ExactObjective(data, lorentz, Exponential())
+    objective = ExactObjective(data, on(HYPERBOLIC), NOISE)
     values = []
     for root in (3, 200, TREE.target == 2):
         hyperbolic.recenter(root)
@@ -112,7 +114,7 @@ def test_uncertain_times_are_those_of_samples(hyperbolic):
     assert np.allclose(time, hyperbolic.pseudotime(30))
     x, s = (torch.from_numpy(a) for a in (hyperbolic.lorentz_, hyperbolic.posterior_std_))
     generator = torch.Generator().manual_seed(0)
-    draws = wrapped_normal.sample(lorentz, x, s, 4000, generator=generator)
+    draws = wrapped_normal.sample(HYPERBOLIC, x, s, 4000, generator=generator)
     sampled = geometry.distance(x[30], draws).std(0).numpy()
     assert np.median(np.abs(std / sampled - 1.0)) < 0.05
     assert (std > 0).all()
@@ -178,7 +180,7 @@ def test_flat_units_follow_the_length_scale():
         (True, "as a mask, must have one entry"),
         ([0.1], "a point of 2 coordinates"),
         ([0.1, 0.2, 0.3], "a point of 2 coordinates"),
-        ([0.8, 0.9], "inside the Poincaré ball"),
+        ([0.8, 0.9], "Poincaré ball coordinates, of norm below 1"),
         ([np.nan, 0.1], "must be finite"),
         (np.zeros(300, dtype=bool), "some of them True. Got shape .* with 0 True"),
         (np.ones(4, dtype=bool), "one entry for each of the 300 rows"),
@@ -212,5 +214,5 @@ def test_other_bad_input(hyperbolic):
         hyperbolic.geodesic(0, 1, n_points=1)
     with pytest.raises(ValueError, match="'return_std' parameter"):
         hyperbolic.pseudotime(0, return_std=1)
-    with pytest.raises(ValueError, match="inside the Poincaré ball"):
+    with pytest.raises(ValueError, match="Poincaré ball coordinates, of norm below 1"):
         hyperbolic.distances([[2.0, 0.0]])

@@ -8,9 +8,12 @@ import torch
 
 from hgplvm import init
 from hgplvm.datasets import make_binary_tree
-from hgplvm.geometry import euclidean, lorentz
 from hgplvm.init import candidates as module
-from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Flat, Hyperbolic
+from tests.gp import on
+
+HYPERBOLIC = Hyperbolic()
+FLAT = Flat()
 
 
 def standardised(data):
@@ -19,15 +22,15 @@ def standardised(data):
     return data / data.square().mean().sqrt()
 
 
-def candidates(data, manifold=lorentz, **options):
+def candidates(data, manifold=HYPERBOLIC, **options):
     defaults = {
         "kinds": init.KINDS,
-        "scales": init.SCALES,
+        "scales": Hyperbolic.start_scales,
         "length_scale": None,
         "n_columns": data.shape[1],
         "generator": torch.Generator().manual_seed(0),
     }
-    return init.Candidates(data, 2, manifold, Exponential(), **{**defaults, **options})
+    return init.Candidates(data, 2, on(manifold), **{**defaults, **options})
 
 
 @pytest.fixture(scope="module")
@@ -55,7 +58,7 @@ def test_loud_noise_is_left_out_of_the_distances(normal):
 
 
 def start(kind, scale, evidence):
-    return init.Start(kind, scale, init.Profile(evidence, 1.0, 1.0, 1.0))
+    return init.Candidate(kind, scale, init.Profile(evidence, 1.0, 1.0, 1.0))
 
 
 def test_what_evidence_cannot_tell_apart_is_taken_flat_and_simple():
@@ -73,7 +76,7 @@ def test_the_history_has_one_entry_a_candidate(tree):
     arrays = comparison.arrays()
     assert {len(column) for column in arrays.values()} == {12}
     assert arrays["search_start"].tolist() == ["pca"] * 6 + ["mds"] * 6
-    assert arrays["search_scale"].tolist() == [*init.SCALES, *init.SCALES]
+    assert arrays["search_scale"].tolist() == [*Hyperbolic.start_scales, *Hyperbolic.start_scales]
     (chosen,) = np.flatnonzero(arrays["search_chosen"])
     assert arrays["search_scale"][chosen] == comparison.chosen.scale
     assert arrays["search_evidence"][chosen] == comparison.chosen.profile.evidence
@@ -86,7 +89,7 @@ def test_all_rows_get_the_latents_that_belong_to_them(tree):
         found = candidates(data, kinds=kinds, scales=[2.0])
         chosen = found.compare(0.85).chosen
         latents = found.latents(chosen)
-        distance = lorentz.pairwise_distance(latents)
+        distance = HYPERBOLIC.pairwise_distance(latents)
         truth = torch.cdist(data, data)
         above = torch.triu_indices(len(data), len(data), 1)
         pairs = torch.stack([distance[above[0], above[1]], truth[above[0], above[1]]])
@@ -104,7 +107,7 @@ def test_many_rows_are_placed_against_landmarks(monkeypatch, tree):
     few = candidates(data, kinds=("mds",), scales=[2.0])
     parts = few.latents(few.compare(0.85).chosen)
     above = torch.triu_indices(len(data), len(data), 1)
-    pairs = [lorentz.pairwise_distance(x)[above[0], above[1]] for x in (whole, parts)]
+    pairs = [HYPERBOLIC.pairwise_distance(x)[above[0], above[1]] for x in (whole, parts)]
     assert torch.corrcoef(torch.stack(pairs))[0, 1] > 0.93
 
 
@@ -114,13 +117,11 @@ def test_a_given_length_scale_is_the_only_one(tree):
 
 
 def test_given_latents_are_the_only_candidate(normal):
-    latents = euclidean.from_tangent(normal(30, 2))
-    found = candidates(normal(30, 4), euclidean, given=latents, length_scale=3.0)
+    latents = FLAT.from_tangent(normal(30, 2))
+    found = candidates(normal(30, 4), FLAT, given=latents, length_scale=3.0)
     comparison = found.compare(0.85)
     assert [c.kind for c in comparison.candidates] == ["given"]
-    assert comparison.chosen.scale == pytest.approx(
-        init.median_distance(latents, euclidean), rel=0.1
-    )
+    assert comparison.chosen.scale == pytest.approx(init.median_distance(latents, FLAT), rel=0.1)
     assert torch.equal(found.latents(comparison.chosen), latents)
 
 
@@ -148,8 +149,7 @@ def test_several_probes_make_a_surer_choice(normal, monkeypatch):
                 init.profile_evidence(
                     found._rows[rows],
                     latents,
-                    lorentz,
-                    Exponential(),
+                    on(HYPERBOLIC),
                     [factor * one.scale],
                     n_columns=4,
                     noise_share=0.9,

@@ -5,8 +5,9 @@ import math
 import pytest
 import torch
 
-from hgplvm.geometry import wrapped_normal
-from hgplvm.kernels import Exponential, gram
+from hgplvm.kernels import Exponential
+from hgplvm.manifolds import wrapped_normal
+from hgplvm.noise import UniformNoise
 from hgplvm.objectives import (
     BayesianObjective,
     ExactObjective,
@@ -14,6 +15,7 @@ from hgplvm.objectives import (
     SparseObjective,
 )
 from hgplvm.objectives.bound import Statistics, collapsed_bound
+from tests.gp import NOISE, gram, on
 from tests.memory import peak_bytes
 
 FREE = ("variance", "noise", "length_scale")
@@ -35,7 +37,8 @@ def parameters(latents, std=None):
 
 def sparse(data, manifold, inducing, **options):
     options = {"inducing_update": 1, "generator": torch.Generator().manual_seed(0), **options}
-    objective = SparseObjective(data, manifold, Exponential(), n_inducing=len(inducing), **options)
+    noise = UniformNoise(options.pop("noise_floor", 0.0))
+    objective = SparseObjective(data, on(manifold), noise, n_inducing=len(inducing), **options)
     objective.inducing = inducing
     return objective
 
@@ -43,7 +46,7 @@ def sparse(data, manifold, inducing, **options):
 def bayesian(data, manifold, inducing, q, **options):
     options = {"inducing_update": 1, "generator": torch.Generator().manual_seed(0), **options}
     objective = BayesianObjective(
-        data, manifold, Exponential(), n_components=q, n_inducing=len(inducing), **options
+        data, on(manifold), NOISE, n_components=q, n_inducing=len(inducing), **options
     )
     objective.inducing = inducing
     objective._n_steps = 1  # past the warm-up
@@ -86,15 +89,19 @@ def test_bound_equals_its_definition_and_its_derivatives_those_of_autograd(norma
         - 0.5 * beta * d * (psi0 - torch.linalg.solve(k, p2).diagonal().sum())
     )
     value.backward()
-    statistics = Statistics(n, d, 40.0, psi2, psi1.mT @ data, data.square().sum().item())
-    ours = collapsed_bound(kmm, statistics, 2.5)
+    # all statistics hold the precision β
+    squares, log_precision = 2.5 * data.square().sum().item(), n * math.log(2.5)
+    statistics = Statistics(
+        n, d, log_precision, 2.5 * 40.0, 2.5 * psi2, 2.5 * psi1.mT @ data, squares
+    )
+    ours = collapsed_bound(kmm, statistics)
     assert ours.value == pytest.approx(value.item(), rel=1e-10)
-    assert torch.allclose(data @ ours.weights.mT, p1.grad, rtol=1e-8, atol=1e-9)
-    for mine, leaf in ((ours.psi2, p2), (ours.gram, k)):
+    assert torch.allclose(2.5 * data @ ours.weights.mT, p1.grad, rtol=1e-8, atol=1e-9)
+    for mine, leaf in ((2.5 * ours.psi2, p2), (ours.gram, k)):
         symmetric = 0.5 * (leaf.grad + leaf.grad.mT)
         assert torch.allclose(mine, symmetric, rtol=1e-8, atol=1e-9)
-    assert ours.psi0 == pytest.approx(psi0.grad.item(), rel=1e-10)
-    assert ours.beta == pytest.approx(beta.grad.item(), rel=1e-8)
+    assert 2.5 * ours.psi0 == pytest.approx(psi0.grad.item(), rel=1e-10)
+    assert ours.log_precision == pytest.approx(2.5 * beta.grad.item(), rel=1e-8)
 
 
 def test_sparse_value_equals_the_dense_definition(manifold, q, normal):
@@ -113,7 +120,7 @@ def test_the_bound_stays_below_the_likelihood_and_meets_it_where_all_rows_induce
     manifold, q, normal
 ):
     data, x, z = problem(manifold, q, normal)
-    exact = ExactObjective(data, manifold, Exponential()).value(parameters(x))
+    exact = ExactObjective(data, on(manifold), NOISE).value(parameters(x))
     assert sparse(data, manifold, z).value(parameters(x)) < exact
     assert sparse(data, manifold, x).value(parameters(x)) == pytest.approx(exact, abs=1e-6)
     for m in (3, 8, 14):
@@ -208,9 +215,10 @@ def test_psi_statistics_agree_with_a_million_samples(manifold, quadrature, toler
     k = gram(Exponential(), manifold, samples, z, variance=1.3, length_scale=1.7)
     psi2 = k.mT @ k / len(k)
     projection = k.mean(0)[:, None] * data
-    assert (rule.psi2 - psi2).abs().max() <= tolerance * psi2.abs().max()
-    assert (rule.projection - projection).abs().max() <= tolerance * projection.abs().max()
-    assert rule.psi0 == pytest.approx(1.3)
+    beta = 1.0 / p.positive("noise")  # every statistic holds it
+    assert (rule.psi2 / beta - psi2).abs().max() <= tolerance * psi2.abs().max()
+    assert (rule.projection / beta - projection).abs().max() <= tolerance * projection.abs().max()
+    assert rule.psi0 / beta == pytest.approx(1.3)
 
 
 def test_monte_carlo_is_right_on_average(manifold, normal):
@@ -267,8 +275,8 @@ def test_inducing_points_are_latents_and_change_when_it_is_time(manifold, normal
     data, x, _ = problem(manifold, 2, normal, n=40)
     objective = SparseObjective(
         data,
-        manifold,
-        Exponential(),
+        on(manifold),
+        NOISE,
         n_inducing=5,
         inducing_update=3,
         generator=torch.Generator().manual_seed(0),

@@ -1,4 +1,4 @@
-"""Predictions of the exact model, and the objective that places new rows."""
+"""Predictions of all models, and the objectives of new rows."""
 
 import dataclasses
 import math
@@ -9,17 +9,17 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from hgplvm.fit import fit
-from hgplvm.geometry import euclidean, lorentz, wrapped_normal
-from hgplvm.kernels import Exponential, gram
+from hgplvm.inference import Landmarks
+from hgplvm.kernels import Exponential
+from hgplvm.manifolds import Flat, Hyperbolic, wrapped_normal
 from hgplvm.objectives import BayesianObjective, Parameters, SparseObjective, VecchiaObjective
-from hgplvm.objectives.placement import (
-    Landmarks,
-    PlacementObjective,
-    VariationalPlacement,
-    log_prior,
-)
-from hgplvm.objectives.predictive import NeighborPosterior, collapsed_posterior, exact_posterior
+from hgplvm.objectives.new_rows import NewRows, NewRowsBound, log_prior
+from hgplvm.objectives.predictive import NeighborPosterior, collapsed_posterior
 from hgplvm.optim import Adam
+from tests.gp import NOISE, exact_posterior, gram, on
+
+HYPERBOLIC = Hyperbolic()
+FLAT = Flat()
 
 
 def parameters(latents, variance=1.3, length_scale=1.7):
@@ -35,7 +35,7 @@ def landmarks(posterior):
 @pytest.fixture
 def posterior(manifold, normal):
     x = manifold.from_tangent(normal(25, 2))
-    return exact_posterior(normal(25, 6), parameters(x), manifold, Exponential(), noise=0.3)
+    return exact_posterior(normal(25, 6), parameters(x), on(manifold), noise=0.3)
 
 
 def test_predictions_agree_with_scikit_learn(normal):
@@ -43,14 +43,14 @@ def test_predictions_agree_with_scikit_learn(normal):
     kernel = ConstantKernel(1.3, "fixed") * Matern(1.7, "fixed", nu=0.5)
     theirs = GaussianProcessRegressor(kernel, alpha=0.3, optimizer=None).fit(x, data)
     mean, std = theirs.predict(new, return_std=True)
-    ours = exact_posterior(data, parameters(x), euclidean, Exponential(), noise=0.3).predict(new)
+    ours = exact_posterior(data, parameters(x), on(FLAT), noise=0.3).predict(new)
     assert torch.allclose(ours[0], torch.from_numpy(mean), atol=1e-10)
     assert torch.allclose(ours[1], torch.from_numpy(std[:, 0] ** 2) + 0.3, atol=1e-10)
 
 
 def test_predictions_are_conditionals_of_the_joint_normal(manifold, normal):
     x, data = manifold.from_tangent(normal(9, 2)), normal(9, 3)
-    model = exact_posterior(data[:6], parameters(x[:6]), manifold, Exponential(), noise=0.3)
+    model = exact_posterior(data[:6], parameters(x[:6]), on(manifold), noise=0.3)
     joint = gram(Exponential(), manifold, x, x, variance=1.3, length_scale=1.7)
     joint = joint + 0.3 * torch.eye(9)
     weights = joint[6:, :6] @ torch.linalg.inv(joint[:6, :6])
@@ -62,8 +62,8 @@ def test_predictions_are_conditionals_of_the_joint_normal(manifold, normal):
 
 
 def test_far_away_is_the_prior_and_nothing_is_surer_than_the_noise(posterior):
-    far = lorentz.from_tangent(torch.tensor([[11.0, 0.0]], dtype=torch.float64))
-    if posterior.manifold is euclidean:
+    far = HYPERBOLIC.from_tangent(torch.tensor([[11.0, 0.0]], dtype=torch.float64))
+    if posterior.manifold == FLAT:
         far = torch.tensor([[1e3, 0.0]], dtype=torch.float64)
     mean, variance = posterior.predict(far)
     assert mean.abs().max() < 0.02
@@ -84,7 +84,7 @@ def test_the_gradient_agrees_with_autograd(posterior, normal):
     )
     density = (normal_.log_prob(rows) * observed).sum()
     density.backward()
-    objective = PlacementObjective(posterior, rows, observed)
+    objective = NewRows(posterior, rows, observed)
     evaluation = objective.evaluate(Parameters(x, {}, ()))
     assert evaluation.value == pytest.approx(density.item())
     assert objective.value(Parameters(x, {}, ())) == pytest.approx(density.item())
@@ -98,7 +98,7 @@ def test_what_is_not_observed_does_not_count(posterior, normal):
     observed[:, 4:] = 0.0
     other = rows.clone()
     other[:, 4:] = 1e6
-    a, b = (PlacementObjective(posterior, r, observed).evaluate(x) for r in (rows, other))
+    a, b = (NewRows(posterior, r, observed).evaluate(x) for r in (rows, other))
     assert a.value == b.value
     assert torch.equal(a.gradient, b.gradient)
 
@@ -118,27 +118,25 @@ def test_landmarks_judge_by_the_bound_where_rows_do(posterior, normal):
     found = Landmarks.of(posterior, posterior.points, noise=0.3).log_density(rows, observed)
     for j in (0, 7):
         at = posterior.points[j].expand(4, -1)
-        expected = PlacementObjective(posterior, rows, observed, bound=True).density(at)
+        expected = NewRows(posterior, rows, observed, bound=True).density(at)
         assert torch.allclose(found[:, j], expected)
 
 
-def test_rows_drawn_from_the_model_are_placed_where_they_came_from(normal):
-    x = lorentz.from_tangent(1.5 * normal(120, 2))
-    covariance = gram(Exponential(), lorentz, x, x, variance=1.0, length_scale=20.0)
+def test_rows_drawn_from_the_model_are_found_where_they_came_from(normal):
+    x = HYPERBOLIC.from_tangent(1.5 * normal(120, 2))
+    covariance = gram(Exponential(), HYPERBOLIC, x, x, variance=1.0, length_scale=20.0)
     data = torch.linalg.cholesky(covariance + 1e-4 * torch.eye(120)) @ normal(120, 400)
-    model = exact_posterior(
-        data[:100], parameters(x[:100], 1.0, 20.0), lorentz, Exponential(), noise=1e-4
-    )
+    model = exact_posterior(data[:100], parameters(x[:100], 1.0, 20.0), on(HYPERBOLIC), noise=1e-4)
     observed = torch.ones(20, 400, dtype=torch.float64)
     start = Parameters(landmarks(model).nearest(data[100:], observed), {}, ())
-    objective = PlacementObjective(model, data[100:], observed)
+    objective = NewRows(model, data[100:], observed)
     found = fit(objective, start, Adam(0.05, horizon=100), max_iter=100, tol=0).parameters
     here, there = (
         model.log_density(data[100:], places, observed) for places in (start.latents, found.latents)
     )
     assert (there > here).all()
     before, after = (
-        lorentz.distance(places, x[100:]).median() for places in (start.latents, found.latents)
+        HYPERBOLIC.distance(places, x[100:]).median() for places in (start.latents, found.latents)
     )
     assert after < 0.5 * before
 
@@ -152,11 +150,11 @@ def drawn_at(manifold, x, new, normal, noise, d=60):
 
 
 @pytest.mark.parametrize("noise", [0.01, 0.5])
-def test_rows_are_placed_amid_those_that_they_are_like(manifold, noise, normal):
+def test_rows_are_found_between_those_that_they_are_like(manifold, noise, normal):
     x, new = manifold.from_tangent(normal(300, 2)), manifold.from_tangent(0.7 * normal(40, 2))
     data, rows = drawn_at(manifold, x, new, normal, noise)
-    posterior = exact_posterior(data, parameters(x), manifold, Exponential(), noise=noise)
-    placed = landmarks(posterior).among(rows)
+    posterior = exact_posterior(data, parameters(x), on(manifold), noise=noise)
+    placed = landmarks(posterior).posterior_means(rows)
     ours = manifold.distance(placed, new)
     nearest = manifold.distance(landmarks(posterior).nearest(rows, torch.ones_like(rows)), new)
     assert ours.median() < 0.5 * manifold.pairwise_distance(x, new).median()
@@ -169,24 +167,24 @@ def test_rows_that_differ_do_not_coincide(manifold, normal):
     x = manifold.from_tangent(normal(50, 2))
     new = manifold.from_tangent(normal(30, 2))
     data, rows = drawn_at(manifold, x, new, normal, 1e-4)
-    posterior = exact_posterior(data, parameters(x), manifold, Exponential(), noise=1e-6)
-    placed = landmarks(posterior).among(rows)
+    posterior = exact_posterior(data, parameters(x), on(manifold), noise=1e-6)
+    placed = landmarks(posterior).posterior_means(rows)
     apart = manifold.pairwise_distance(placed).fill_diagonal_(torch.inf)
     assert apart.min() > 1e-6
     assert manifold.pairwise_distance(placed, x).min() > 1e-6
 
 
-def test_placing_in_chunks_changes_nothing(manifold, posterior, normal, monkeypatch):
+def test_chunks_change_nothing(manifold, posterior, normal, monkeypatch):
     rows = normal(30, 6)
-    whole = landmarks(posterior).among(rows)
-    monkeypatch.setattr("hgplvm.objectives.placement.PLACED_ENTRIES", 100)
-    assert torch.allclose(landmarks(posterior).among(rows), whole)
+    whole = landmarks(posterior).posterior_means(rows)
+    monkeypatch.setattr("hgplvm.inference.LANDMARK_ENTRIES", 100)
+    assert torch.allclose(landmarks(posterior).posterior_means(rows), whole)
 
 
-def test_placing_amid_very_few_rows(manifold, normal):
+def test_very_few_landmarks(manifold, normal):
     x = manifold.from_tangent(normal(2, 2))
-    posterior = exact_posterior(normal(2, 3), parameters(x), manifold, Exponential(), noise=0.3)
-    assert torch.isfinite(landmarks(posterior).among(normal(5, 3))).all()
+    posterior = exact_posterior(normal(2, 3), parameters(x), on(manifold), noise=0.3)
+    assert torch.isfinite(landmarks(posterior).posterior_means(normal(5, 3))).all()
 
 
 # --- one form for all models ----------------------------------------------------------------
@@ -206,11 +204,11 @@ def test_the_sparse_posterior_is_that_of_its_approximate_model(manifold, normal)
     """The function values at the inducing points, given data whose prior is Q, by brute force."""
     x, data, new = manifold.from_tangent(normal(30, 2)), normal(30, 4), normal(6, 2)
     here, new = full(x), manifold.from_tangent(new)
-    objective = SparseObjective(data, manifold, Exponential(), **drawing(7))
+    objective = SparseObjective(data, on(manifold), NOISE, **drawing(7))
     objective.draw(here)
     z = objective.inducing
     model = collapsed_posterior(
-        z, objective.statistics(here, data), here, manifold, Exponential(), noise=0.3
+        z, objective.statistics(here, data), on(manifold).at(here.values), noise=0.3
     )
     scales = {"variance": 1.3, "length_scale": 1.7}
     kzz, kzx, kzn = (gram(Exponential(), manifold, z, b, **scales) for b in (z, x, new))
@@ -228,13 +226,13 @@ def test_the_sparse_posterior_is_that_of_its_approximate_model(manifold, normal)
 def test_with_all_rows_inducing_the_sparse_posterior_is_the_exact_one(manifold, normal):
     x, data = manifold.from_tangent(normal(20, 2)), normal(20, 4)
     here, new = full(x), manifold.from_tangent(normal(6, 2))
-    objective = SparseObjective(data, manifold, Exponential(), **drawing(20))
+    objective = SparseObjective(data, on(manifold), NOISE, **drawing(20))
     objective.draw(here)
     statistics = objective.statistics(here, data)
     sparse = collapsed_posterior(
-        objective.inducing, statistics, here, manifold, Exponential(), noise=0.3
+        objective.inducing, statistics, on(manifold).at(here.values), noise=0.3
     )
-    exact = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
+    exact = exact_posterior(data, here, on(manifold), noise=0.3)
     for ours, theirs in zip(sparse.predict(new), exact.predict(new), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-6)
 
@@ -242,10 +240,7 @@ def test_with_all_rows_inducing_the_sparse_posterior_is_the_exact_one(manifold, 
 def neighbors(data, here, manifold, k, inducing=None, mean=None, covariance=None):
     none = here.latents[:0]
     return NeighborPosterior(
-        manifold,
-        Exponential(),
-        variance=here.positive("variance"),
-        length_scale=here.positive("length_scale"),
+        on(manifold).at(here.values),
         noise=0.3,
         n_neighbors=k,
         data=data,
@@ -262,24 +257,24 @@ def test_with_all_rows_as_neighbours_the_local_posterior_is_the_exact_one(manifo
     here, new = full(x), manifold.from_tangent(normal(6, 2))
     options = {"n_neighbors": 19, "neighbor_update": 10, "n_inducing": m}
     objective = VecchiaObjective(
-        data, manifold, Exponential(), generator=torch.Generator().manual_seed(0), **options
+        data, on(manifold), NOISE, generator=torch.Generator().manual_seed(0), **options
     )
     objective.draw(here)
     mean, covariance = objective.smooth_part(here, data)
     local = neighbors(data, here, manifold, 20, objective.inducing, mean, covariance).near(new)
-    exact = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
+    exact = exact_posterior(data, here, on(manifold), noise=0.3)
     for ours, theirs in zip(local.predict(new), exact.predict(new), strict=True):
         assert torch.allclose(ours, theirs, atol=1e-6)
 
 
-def test_the_smooth_part_is_told_in_the_columns_of_the_data(manifold, normal):
+def test_the_smooth_part_is_in_the_columns_of_the_data(manifold, normal):
     """With more columns than rows the objective works on rotated data."""
     x, data = manifold.from_tangent(normal(12, 2)), normal(12, 40)
     here, generator = full(x), torch.Generator().manual_seed(0)
     objective = VecchiaObjective(
         data,
-        manifold,
-        Exponential(),
+        on(manifold),
+        NOISE,
         n_neighbors=11,
         neighbor_update=10,
         n_inducing=4,
@@ -288,7 +283,7 @@ def test_the_smooth_part_is_told_in_the_columns_of_the_data(manifold, normal):
     objective.draw(here)
     mean, covariance = objective.smooth_part(here, data)
     local = neighbors(data, here, manifold, 12, objective.inducing, mean, covariance).near(x)
-    exact = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
+    exact = exact_posterior(data, here, on(manifold), noise=0.3)
     assert torch.allclose(local.predict(x)[0], exact.predict(x)[0], atol=1e-6)
 
 
@@ -300,7 +295,7 @@ def test_gradients_of_local_posteriors_agree_with_differences(manifold, m, bound
     observed = (normal(5, 6) > -0.5).double()
     mean, covariance = normal(m, 6), torch.eye(m, dtype=torch.float64) / 3
     local = neighbors(data, here, manifold, 8, x[:m], mean, covariance).near(at)
-    objective = PlacementObjective(local, rows, observed, prior_scale=1.4, bound=bound)
+    objective = NewRows(local, rows, observed, prior_scale=1.4, bound=bound)
     evaluation = objective.evaluate(Parameters(at, {}, ()))
     assert evaluation.value == pytest.approx(objective.value(Parameters(at, {}, ())))
     assert evaluation.value == pytest.approx(evaluation.density.sum().item())
@@ -321,8 +316,8 @@ def test_products_of_rows_give_the_same_misfit_as_the_rows(manifold, normal):
     here, at = full(x), manifold.from_tangent(normal(5, 2))
     observed = (normal(5, 6) > -0.5).double()
     local = neighbors(data, here, manifold, 9).near(at)
-    exact = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
-    a, b = (PlacementObjective(p, rows, observed).density(at) for p in (local, exact))
+    exact = exact_posterior(data, here, on(manifold), noise=0.3)
+    a, b = (NewRows(p, rows, observed).density(at) for p in (local, exact))
     assert torch.allclose(a, b, atol=1e-8)
     assert torch.allclose(a, exact.log_density(rows, at, observed), atol=1e-8)
 
@@ -330,10 +325,10 @@ def test_products_of_rows_give_the_same_misfit_as_the_rows(manifold, normal):
 def test_complete_rows_in_fewer_coordinates_are_as_dense(manifold, normal):
     """More columns than basis rows: only the span of these moves."""
     x, data = manifold.from_tangent(normal(7, 2)), normal(7, 40)
-    model = exact_posterior(data, full(x), manifold, Exponential(), noise=0.3)
+    model = exact_posterior(data, full(x), on(manifold), noise=0.3)
     rows, at = normal(5, 40), manifold.from_tangent(normal(5, 2))
     ones = torch.ones_like(rows)
-    density = PlacementObjective(model, rows, ones).density(at)
+    density = NewRows(model, rows, ones).density(at)
     assert torch.allclose(density, model.log_density(rows, at, ones), atol=1e-8)
 
 
@@ -347,14 +342,16 @@ def test_the_prior_is_the_wrapped_normal(manifold, normal):
 
 def test_what_was_missing_adds_its_variance(manifold, normal):
     x, data = manifold.from_tangent(normal(12, 2)), normal(12, 3)
-    doubt = torch.zeros(12, 3, dtype=torch.float64)
-    doubt[4, 1] = 0.7
+    missing = torch.zeros(12, 3, dtype=torch.float64)
+    missing[4, 1] = 0.7
     here = full(x)
-    sure = exact_posterior(data, here, manifold, Exponential(), noise=0.3)
-    unsure = exact_posterior(data, here, manifold, Exponential(), noise=0.3, doubt=doubt)
+    sure = exact_posterior(data, here, on(manifold), noise=0.3)
+    unsure = exact_posterior(data, here, on(manifold), noise=0.3, missing_variance=missing)
     covariance = gram(Exponential(), manifold, x, x, variance=1.3, length_scale=1.7)
     weight = (covariance @ torch.linalg.inv(covariance + 0.3 * torch.eye(12)))[4, 4]
-    near = dataclasses.replace(neighbors(data, here, manifold, 12), doubt=doubt).near(x)
+    near = dataclasses.replace(neighbors(data, here, manifold, 12), missing_variance=missing).near(
+        x
+    )
     assert torch.allclose(near.predict_entries(x)[1], unsure.predict_entries(x)[1], atol=1e-8)
     extra = unsure.predict_entries(x)[1][4] - sure.predict_entries(x)[1][4]
     assert extra[1].item() == pytest.approx(0.7 * weight.item() ** 2)
@@ -369,8 +366,8 @@ def bayesian(manifold, normal, n=14, d=5):
     here = full(x, std=0.2 * normal(n, 2) - 1.5)
     objective = BayesianObjective(
         data,
-        manifold,
-        Exponential(),
+        on(manifold),
+        NOISE,
         n_components=2,
         quadrature="unscented",
         n_samples=5,
@@ -389,12 +386,10 @@ def test_a_rows_bound_has_the_gradient_of_the_whole_bound(manifold, normal):
     model = collapsed_posterior(
         objective.inducing,
         objective.statistics(here, data),
-        here,
-        manifold,
-        Exponential(),
+        on(manifold).at(here.values),
         noise=0.3,
     )
-    rows = VariationalPlacement(model, data, torch.ones_like(data), prior_scale=1.2)
+    rows = NewRowsBound(model, data, torch.ones_like(data), prior_scale=1.2)
     q = Parameters(here.latents, {"std": here.logs["std"]}, ("std",))
     share, whole = rows.evaluate(q).gradient, objective.evaluate(here).gradient
     n = 2 * len(data)
@@ -406,16 +401,16 @@ def test_rows_bounds_and_the_divergence_of_u_add_up_to_the_whole_bound(manifold,
     data, here, objective = bayesian(manifold, normal)
     statistics = objective.statistics(here, data)
     model = collapsed_posterior(
-        objective.inducing, statistics, here, manifold, Exponential(), noise=0.3
+        objective.inducing, statistics, on(manifold).at(here.values), noise=0.3
     )
-    rows = VariationalPlacement(model, data, torch.ones_like(data), prior_scale=1.2)
+    rows = NewRowsBound(model, data, torch.ones_like(data), prior_scale=1.2)
     q = Parameters(here.latents, {"std": here.logs["std"]}, ("std",))
     # KL(q(u) ‖ p(u)), by the formula for two normals
     z = objective.inducing
     kzz = gram(Exponential(), manifold, z, z, variance=1.3, length_scale=1.7)
     inverse = torch.linalg.inv(kzz)
-    covariance = torch.linalg.inv(inverse + inverse @ statistics.psi2 @ inverse / 0.3)
-    u = covariance @ inverse @ statistics.projection / 0.3
+    covariance = torch.linalg.inv(inverse + inverse @ statistics.psi2 @ inverse)
+    u = covariance @ inverse @ statistics.projection
     trace = (inverse * covariance).sum() - len(z)
     log_det = torch.logdet(kzz) - torch.logdet(covariance)
     divergence = 0.5 * (u.shape[1] * (trace + log_det) + (u * (inverse @ u)).sum())

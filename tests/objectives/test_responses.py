@@ -5,7 +5,8 @@ import math
 import pytest
 import torch
 
-from hgplvm.kernels import Exponential, gram
+from hgplvm.kernels import Exponential
+from hgplvm.noise import UniformNoise
 from hgplvm.objectives import (
     BayesianObjective,
     ExactObjective,
@@ -14,6 +15,7 @@ from hgplvm.objectives import (
     VecchiaObjective,
 )
 from hgplvm.objectives.responses import Imputation
+from tests.gp import gram, on
 
 N, D, Q = 30, 6, 2
 MODELS = ["exact", "sparse", "bayesian", "vecchia", "vecchia+inducing"]
@@ -24,14 +26,14 @@ def seeded(seed=1):
 
 
 def make(kind, data, manifold, **more):
-    options = {"noise_floor": 0.01, **more}
+    options, noise = dict(more), UniformNoise(0.01)
     if kind == "exact":
-        return ExactObjective(data, manifold, Exponential(), **options)
+        return ExactObjective(data, on(manifold), noise, **options)
     if kind.startswith("vecchia"):
         return VecchiaObjective(
             data,
-            manifold,
-            Exponential(),
+            on(manifold),
+            noise,
             n_neighbors=5,
             neighbor_update=10,
             n_inducing=6 if "inducing" in kind else 0,
@@ -40,11 +42,11 @@ def make(kind, data, manifold, **more):
         )
     options |= {"n_inducing": 8, "inducing_update": 5, "generator": seeded()}
     if kind == "sparse":
-        return SparseObjective(data, manifold, Exponential(), **options)
+        return SparseObjective(data, on(manifold), noise, **options)
     return BayesianObjective(
         data,
-        manifold,
-        Exponential(),
+        on(manifold),
+        noise,
         n_components=Q,
         quadrature="unscented",
         n_samples=5,
@@ -140,8 +142,8 @@ def test_the_bound_is_highest_at_the_conditional_means_and_variances(manifold, n
     for change in (-0.05, 0.05):
         moved = torch.where(observed, good.data, good.data + change)
         for other in (
-            Imputation(moved, observed, good.spread),
-            Imputation(good.data, observed, good.spread * (1.0 + change)),
+            Imputation(moved, observed, good.row_variance),
+            Imputation(good.data, observed, good.row_variance * (1.0 + change)),
         ):
             assert make("exact", other.data, manifold, imputation=other).value(here) < top
 

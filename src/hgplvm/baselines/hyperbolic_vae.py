@@ -25,9 +25,10 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor, nn
 
 from hgplvm import _validation as check
+from hgplvm._progress import progress
 from hgplvm.baselines._shared import EmbedderMixin, checked_data
-from hgplvm.geometry import lorentz, wrapped_normal
-from hgplvm.progress import progress
+from hgplvm.geometry import lorentz
+from hgplvm.manifolds import wrapped_normal
 
 __all__ = ["HyperbolicVAE"]
 

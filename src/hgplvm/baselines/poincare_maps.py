@@ -26,8 +26,8 @@ from sklearn.utils import check_random_state
 from torch import Tensor
 
 from hgplvm import _validation as check
+from hgplvm._progress import progress
 from hgplvm.baselines._shared import EmbedderMixin, checked_data
-from hgplvm.progress import progress
 
 __all__ = ["PoincareMaps"]
 

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from hgplvm._files import whole
 from hgplvm._optional import require
 from hgplvm.cli._rows import Array, Embedded, Rows, suffix
-from hgplvm.files import whole
 from hgplvm.tables import write_table
 
 __all__ = ["EMBEDDING_SUFFIXES", "as_anndata", "check_output", "write_embedding", "write_together"]

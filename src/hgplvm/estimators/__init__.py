@@ -2,7 +2,7 @@
 
 from hgplvm.estimators.bayesian import BayesianGPLVM, BayesianHGPLVM
 from hgplvm.estimators.choice import choose_model
-from hgplvm.estimators.exact import GPLVM, HGPLVM
+from hgplvm.estimators.exact import GPLVM, HGPLVM, SphericalGPLVM
 from hgplvm.estimators.loading import load
 from hgplvm.estimators.sparse import SparseGPLVM, SparseHGPLVM
 from hgplvm.estimators.vecchia import VecchiaGPLVM, VecchiaHGPLVM
@@ -14,6 +14,7 @@ __all__ = [
     "BayesianHGPLVM",
     "SparseGPLVM",
     "SparseHGPLVM",
+    "SphericalGPLVM",
     "VecchiaGPLVM",
     "VecchiaHGPLVM",
     "choose_model",

@@ -1,74 +1,131 @@
-"""What all models share: input, start, fit, and the attributes that a fit leaves."""
+"""What all models share: parameters, the start, the fit, and the attributes that a fit leaves."""
 
 from __future__ import annotations
 
 import logging
 import math
 import os
-from collections.abc import Callable
-from typing import Any, Literal, Self
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm import init as starts
+from hgplvm._progress import progress
 from hgplvm._threads import one_thread, threads_for_rows
+from hgplvm._typing import Array
+from hgplvm._validation import Anything, Constraint, Number, Options
+from hgplvm.covariance import CovarianceFunction
 from hgplvm.estimators.checkpoint import Checkpoint, digest
 from hgplvm.estimators.display import ShownModel
-from hgplvm.estimators.fitted import FittedModel, row_digests
-from hgplvm.estimators.keeping import KeptModel
-from hgplvm.estimators.views import ViewedModel
+from hgplvm.estimators.forwarding import FittedMethods
 from hgplvm.fit import FitResult, FitState, fit
-from hgplvm.geometry import Manifold, lorentz
-from hgplvm.init.gaps import fill_gaps
-from hgplvm.kernels import Exponential, Kernel
-from hgplvm.objectives import Parameters, inside
+from hgplvm.fitted import FittedModel, Predictions, Units, row_digests
+from hgplvm.init.imputation import fill_gaps
+from hgplvm.kernels import KERNELS, Kernel
+from hgplvm.manifolds import Manifold
+from hgplvm.manifolds._flat import LENGTH_SCALE as FLAT_LENGTH_SCALE
+from hgplvm.means import ColumnMeans
+from hgplvm.noise import Noise, UniformNoise
+from hgplvm.objectives import Parameters
 from hgplvm.objectives.responses import Imputation
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
-from hgplvm.progress import progress
-from hgplvm.start import RATE, Begin, find_start
+from hgplvm.start import RATE, Start, choose_kernel, find_start
 
-__all__ = ["Array", "BaseGPLVM"]
+__all__ = ["BaseGPLVM", "Rows"]
 
 logger = logging.getLogger(__name__)
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 INITS = ("auto", "mds", "pca", "random")
 OPTIMIZERS = ("auto", "lbfgs", "adam", "rgd")
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # the noise variance stays above this, as a share of the data's variance
 NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
-# length scale of the flat models, and of starts that do not come with one
-FLAT_LENGTH_SCALE = 3.0
 # kinds of start behind each name
 START_KINDS = {"auto": starts.KINDS, "mds": ("mds", "mds-denoised"), "pca": ("pca",)}
 # least variance of a missing entry, as a share of the data's
-SMALLEST_SPREAD = 1e-9
-# flat space has no scale of its own: these are multiples of its length scale
-FLAT_SCALES = tuple(FLAT_LENGTH_SCALE / factor for factor in (50.0, 12.0, 4.0, 1.5))
+SMALLEST_VARIANCE = 1e-9
 
 
-class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
+@dataclass(frozen=True)
+class Rows:
+    """Centred training rows on a device, of mean square 1.
+
+    Attributes
+    ----------
+    data : Tensor [N, D]
+        Rows, with imputed values where entries are missing.
+    imputation : Imputation, optional
+        What is missing.
+    """
+
+    data: Tensor
+    imputation: Imputation | None = None
+
+    def scaled(self, factor: float) -> Rows:
+        """Go over to units in which numbers are so many times as large."""
+        if factor == 1.0:
+            return self
+        imputation = None if self.imputation is None else self.imputation.scaled(factor)
+        return Rows(self.data * factor, imputation)
+
+    def some(self, rows: Tensor) -> Rows:
+        """Return some of the rows."""
+        imputation = None if self.imputation is None else self.imputation.of_rows(rows)
+        return Rows(self.data[rows], imputation)
+
+    @property
+    def observed(self) -> Tensor | None:
+        """False where an entry is missing; None for complete rows."""
+        return None if self.imputation is None else self.imputation.observed
+
+    @property
+    def missing_variance(self) -> Tensor | None:
+        """Variance of each entry, 0 for those that are observed; None for complete rows."""
+        return None if self.imputation is None else self.imputation.entry_variance.double()
+
+
+class BaseGPLVM(ShownModel, FittedMethods):
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
     source_: dict[str, Any]
-    # a subclass with another one is a model of its own
-    kernel: Kernel = Exponential()
-    # whether latents could explain a row's own noise, so that rows must be held out to tell it
+    # whether latents could explain a row's own noise, so that held-out rows must estimate it
     _searches_noise = True
+    # whether the objective is a bound in which every row has its share
+    _bounded = False
+    # whether latents are distributions
+    _variational = False
+    # what each parameter may be
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        "n_components": Number(low=1, integer=True),
+        "kernel": Options((*KERNELS, "auto"), instances=(Kernel,)),
+        "length_scale": Number(low=0, closed=False, options=("auto",)),
+        "init": Options(INITS, arrays=True),
+        "optimizer": Options(OPTIMIZERS),
+        "learning_rate": Number(low=0, closed=False, none=True),
+        "max_iter": Number(low=1, integer=True),
+        "tol": Number(low=0),
+        "noise_floor": Number(low=0, high=1, options=("auto",)),
+        "center": Anything(),  # checked when the number of rows is known
+        "device": Anything(),  # checked when it is used
+        "dtype": Options(tuple(DTYPES)),
+        "random_state": Anything(),  # checked by scikit-learn
+        "verbose": Number(low=0, integer=True),
+        "checkpoint": Anything(),
+        "callback": Anything(),
+    }
 
     def __init__(
         self,
         n_components: int = 2,
         *,
+        kernel: str | Kernel = "exponential",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
         optimizer: str = "auto",
@@ -85,6 +142,7 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         callback: Callable[[FitState], object] | None = None,
     ) -> None:
         self.n_components = n_components
+        self.kernel = kernel
         self.length_scale = length_scale
         self.init = init
         self.optimizer = optimizer
@@ -117,8 +175,6 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         """
         before = dict(self.__dict__)
         try:
-            for name in ("_kept", "_made"):  # of an earlier fit
-                self.__dict__.pop(name, None)
             with one_thread():
                 self._fit(X)
         except BaseException:  # what was there before is still whole
@@ -127,91 +183,76 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
             raise
         return self
 
+    def fit_transform(self, X: object, y: object = None) -> Array:
+        """Fit the model and return the embedding, of shape (n_samples, n_components)."""
+        self.fit(X, y)
+        return self.embedding_
+
     def _fit(self, X: object) -> None:
         self._check_parameters()
-        rows = self._read(X, fitting=True)
-        digests = row_digests(rows)
-        columns, data, observed = _centred(rows)
+        data = self._read(X, fitting=True)
+        _check_observed(data)
         check.check_row(self._name, "center", self.center, data.shape[0], ("mean", "none"))
         device = check.check_device(self._name, self.device)
-        checkpoint = self._open_checkpoint(data, device)
+        mean = ColumnMeans.of(data)
+        centred = _without_rounding(data, mean.residuals(data))
+        checkpoint = self._open_checkpoint(centred, device)
         begun = None if checkpoint is None else checkpoint.begin
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if begun is not None:  # whatever was drawn then is drawn again
             seed = begun["seed"]
         generator = torch.Generator().manual_seed(seed)
 
-        # the paper's descent has an absolute step length, so it sees the data in their own units
-        unit = _root_mean_square(data if observed is None else data[observed])
-        self._scale = 1.0 if self.optimizer == "rgd" else unit
-        filled, imputation = data / unit, None
-        if observed is not None:
-            guess = fill_gaps(filled, seed)
-            filled = guess.data
-        scaled = torch.from_numpy(filled).to(device, DTYPES[self.dtype])
-        if observed is not None:
-            imputation = Imputation(
-                scaled,
-                torch.from_numpy(observed).to(device),
-                torch.from_numpy(guess.spread).to(scaled).clamp_min(SMALLEST_SPREAD),
-                torch.from_numpy(guess.variance).to(scaled),
-            )
-        if begun is not None:
-            begin = Begin.restored(begun)
-        else:
-            with progress(1, what="search for a start", verbose=self.verbose) as bar:
-                begin = self._begin(scaled, generator, imputation=imputation)
-                bar.update()
-        logger.info("%s starts at length scale %.4g", self._name, begin.length_scale)
-        parameters = self._parameters(begin, (unit / self._scale) ** 2)
-        if unit != self._scale:
-            scaled = scaled * unit
-            imputation = None if imputation is None else imputation.scaled(unit)
-        floor = begin.noise_floor * (unit / self._scale) ** 2
-        objective = self._make_objective(scaled, floor, generator, imputation)
+        # a start sees rows of mean square 1; the paper's descent has an absolute step length, so
+        # its fit sees the data in their own units
+        size = _root_mean_square(centred[~np.isnan(centred)])
+        units = Units(mean, 1.0 if self.optimizer == "rgd" else size, self._latent_unit())
+        rows = self._rows(centred / size, seed, device)
+        start = self._restored_start(begun) or self._searched_start(rows, generator)
+        logger.info("%s starts at length scale %.4g", self._name, start.length_scale)
+        factor = size / units.data
+        covariance = self._covariance(start)
+        parameters = self._parameters(start, covariance, factor**2)
+        rows = rows.scaled(factor)
+        noise = UniformNoise(start.noise_floor * factor**2)
+        objective = self._make_objective(rows, covariance, noise, generator)
         optimizer = self._make_optimizer(objective, parameters)
         if checkpoint is not None:
-            checkpoint.begin = {**begin.state(), "seed": seed}
-        with threads_for_rows(len(scaled)):
+            checkpoint.begin = {**start.state(), "seed": seed}
+        with threads_for_rows(len(data)):
             result = fit(
                 objective,
                 parameters,
                 optimizer,
                 max_iter=self.max_iter,
                 tol=self.tol,
-                describe=lambda value, parameters: self._describe(objective, value, parameters),
+                describe=lambda v, p: self._describe(objective, units, v, p),
                 callback=self.callback,
                 verbose=self.verbose,
                 snapshots=checkpoint,
             )
             final, value = self._finish(objective, parameters, result)
-        numbers = self._describe(objective, value, final)
-        self._keep(objective, final, scaled, columns, digests)
+            self._model = self._fitted(objective, final, rows, units, row_digests(data))
+        self._show()
+        self._report(result, start, self._describe(objective, units, value, final))
+
+    def _report(self, result: FitResult, start: Start, numbers: dict[str, float]) -> None:
+        """Set the attributes that say how the fit went."""
         self.log_likelihood_ = numbers["objective"]
         self.variance_ = numbers["variance"]
         self.noise_variance_ = numbers["noise_variance"]
         self.length_scale_ = numbers["length_scale"]
-        self.history_ = {**result.history, **begin.history}
+        theta = self._model.covariance.theta
+        self.kernel_parameters_ = {k: v for k, v in theta.items() if k != "length_scale"}
+        self.history_ = {**result.history, **start.history}
         for name in self.history_.keys() & {"search_scale", "search_length_scale"}:
-            self.history_[name] = self._unit * self.history_[name]
+            self.history_[name] = self._model.units.latent * self.history_[name]
         self.n_iter_ = result.n_iter
         self.stop_reason_ = result.stop_reason
+        self._stop = result.stop
         logger.info("%s: %s", self._name, self.stop_reason_)
 
-    def fit_transform(self, X: object, y: object = None) -> Array:
-        """Fit the model and return the embedding, of shape (n_samples, n_components)."""
-        self.fit(X, y)
-        return self.embedding_
-
     # --- steps of fit ---------------------------------------------------------------------
-
-    @property
-    def _name(self) -> str:
-        return type(self).__name__
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.embedding_.shape[1])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -220,41 +261,17 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         return tags
 
     def _check_parameters(self) -> None:
-        name = self._name
-        check.check_number(name, "n_components", self.n_components, low=1, integer=True)
-        check.check_number(
-            name, "length_scale", self.length_scale, low=0, closed=False, or_options=("auto",)
-        )
-        if isinstance(self.init, str) or not hasattr(self.init, "__len__"):
-            check.check_option(name, "init", self.init, INITS)
-        check.check_option(name, "optimizer", self.optimizer, OPTIMIZERS)
-        if self.learning_rate is not None:
-            check.check_number(name, "learning_rate", self.learning_rate, low=0, closed=False)
-        check.check_number(name, "max_iter", self.max_iter, low=1, integer=True)
-        check.check_number(name, "tol", self.tol, low=0)
-        check.check_number(
-            name, "noise_floor", self.noise_floor, low=0, high=1, or_options=("auto",)
-        )
-        check.check_option(name, "dtype", self.dtype, tuple(DTYPES))
-        check.check_number(name, "verbose", self.verbose, low=0, integer=True)
-        check.check_callback(name, self.callback)
+        for name, constraint in self._constraints.items():
+            constraint.check(self._name, name, getattr(self, name))
+        check.check_callback(self._name, self.callback)
         if self.checkpoint is not None:
-            check.check_path(name, "checkpoint", self.checkpoint)
+            check.check_path(self._name, "checkpoint", self.checkpoint)
+        if self.kernel != "auto":
+            self._kernel().check(self._manifold, self.n_components)
 
-    def _read(self, X: object, *, fitting: bool) -> Array:
-        """Validate rows: float64, NaN where an entry is missing."""
-        if isinstance(X, Tensor):
-            X = check.as_array(X)
-        checked = validate_data(
-            self,
-            X,
-            reset=fitting,
-            accept_sparse="csr",
-            dtype=np.float64,
-            ensure_min_samples=2 if fitting else 1,
-            ensure_all_finite="allow-nan",
-        )
-        return checked.toarray() if issparse(checked) else checked
+    def _kernel(self) -> Kernel:
+        """Return the kernel that the parameter names, where it is not left open."""
+        return KERNELS[self.kernel] if isinstance(self.kernel, str) else self.kernel
 
     def _open_checkpoint(self, data: Array, device: torch.device) -> Checkpoint | None:
         if self.checkpoint is None:
@@ -262,91 +279,191 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         path = check.check_path(self._name, "checkpoint", self.checkpoint)
         return Checkpoint(path, self._name, self.get_params(deep=False), digest(data), device)
 
-    def _begin(
+    def _rows(self, data: Array, seed: int, device: torch.device) -> Rows:
+        """Rows on their device; gaps are filled from the nearest rows."""
+        observed = ~np.isnan(data)
+        if observed.all():
+            return Rows(torch.from_numpy(data).to(device, DTYPES[self.dtype]))
+        guess = fill_gaps(data, seed)
+        filled = torch.from_numpy(guess.data).to(device, DTYPES[self.dtype])
+        imputation = Imputation(
+            filled,
+            torch.from_numpy(observed).to(device),
+            torch.from_numpy(guess.row_variance).to(filled).clamp_min(SMALLEST_VARIANCE),
+            torch.from_numpy(guess.variance).to(filled),
+        )
+        return Rows(filled, imputation)
+
+    def _latent_unit(self) -> float:
+        """Return the unit of the latents that users see: flat space has none, so κ sets it."""
+        if self._manifold.curved or self.length_scale == "auto":
+            return 1.0
+        return float(self.length_scale) / FLAT_LENGTH_SCALE
+
+    def _restored_start(self, begun: dict[str, Any] | None) -> Start | None:
+        return None if begun is None else Start.restored(begun)
+
+    def _searched_start(self, rows: Rows, generator: torch.Generator) -> Start:
+        with progress(1, what="search for a start", verbose=self.verbose) as bar:
+            kernel, history = self._chosen_kernel(rows, generator)
+            covariance = CovarianceFunction(self._manifold, kernel)
+            start = self._start(rows, covariance, generator)
+            bar.update()
+        return replace(start, history={**start.history, **history})
+
+    def _chosen_kernel(
+        self, rows: Rows, generator: torch.Generator
+    ) -> tuple[Kernel, dict[str, Array]]:
+        """Return the kernel that the parameter names, or the one that held-out rows prefer."""
+        if self.kernel != "auto":
+            return self._kernel(), {}
+        named = isinstance(self.init, str) and self.init in START_KINDS
+        kernel, history = choose_kernel(
+            rows.data,
+            self.n_components,
+            self._manifold,
+            kinds=START_KINDS[self.init if named else "auto"],  # type: ignore[index]
+            scales=self._manifold.start_scales,
+            length_scale=self._given_length_scale(),
+            generator=generator,
+            imputation=rows.imputation,
+        )
+        logger.info("%s takes the kernel %r", self._name, kernel.name)
+        return kernel, history
+
+    def _covariance(self, start: Start) -> CovarianceFunction:
+        """Return the covariance of a start, whose history says which kernel was chosen."""
+        if self.kernel != "auto":
+            return CovarianceFunction(self._manifold, self._kernel())
+        return CovarianceFunction(self._manifold, KERNELS[start.kernel])
+
+    def _given_length_scale(self) -> float | None:
+        """Return κ of the fit where it is given: flat fits have one of their own."""
+        if not self._manifold.curved:
+            return FLAT_LENGTH_SCALE
+        return None if self.length_scale == "auto" else float(self.length_scale)
+
+    def _start(
         self,
-        data: Tensor,
+        rows: Rows,
+        covariance: CovarianceFunction,
         generator: torch.Generator,
         *,
         n_probes: int = 1,
-        imputation: Imputation | None = None,
-    ) -> Begin:
+    ) -> Start:
         """Latents, σ, β⁻¹ and κ to start from, and the floor of the noise."""
-        manifold, q = self._manifold, self.n_components
         smallest = NOISE_FLOOR[self.dtype]
         floor: float | None = smallest
         if self.noise_floor != "auto":
             floor = max(float(self.noise_floor), smallest)
         elif self._searches_noise:
             floor = None
-        given = manifold is lorentz and self.length_scale != "auto"
-        length_scale = float(self.length_scale) if given else None
+        length_scale = self._given_length_scale()
         if isinstance(self.init, str) and self.init == "random":  # σ and β⁻¹ are the paper's
             latents = starts.random_start(
-                data.shape[0], q, manifold, like=data, generator=generator
+                rows.data.shape[0],
+                self.n_components,
+                self._manifold,
+                like=rows.data,
+                generator=generator,
             )
-            return Begin(
-                latents, 1.0, 1.0, length_scale or FLAT_LENGTH_SCALE, floor or smallest, {}
+            return Start(
+                latents,
+                1.0,
+                1.0,
+                length_scale or FLAT_LENGTH_SCALE,
+                floor or smallest,
+                {},
+                covariance.kernel.name,
             )
         return find_start(
-            data,
-            q,
-            manifold,
-            self.kernel,
+            rows.data,
+            self.n_components,
+            covariance,
             kinds=START_KINDS.get(self.init, ()) if isinstance(self.init, str) else (),
-            scales=starts.SCALES if manifold is lorentz else FLAT_SCALES,
-            length_scale=length_scale if manifold is lorentz else FLAT_LENGTH_SCALE,
+            scales=self._manifold.start_scales,
+            length_scale=length_scale,
             noise_floor=floor,
             smallest_floor=smallest,
             generator=generator,
-            given=None if isinstance(self.init, str) else self._given_latents(data),
+            given=None if isinstance(self.init, str) else self._given_latents(rows.data),
             n_probes=n_probes,
-            imputation=imputation,
+            imputation=rows.imputation,
         )
 
     def _given_latents(self, data: Tensor) -> Tensor:
         manifold = self._manifold
-        array = check.check_init_array(
-            self._name,
-            self.init,
-            (data.shape[0], self.n_components),
-            inside_ball=manifold is lorentz,
-        )
-        latents = manifold.from_chart(torch.from_numpy(array / self._unit).to(data))
-        if not torch.equal(inside(manifold, latents), latents):  # centred, more rows fit in
+        array = check.check_init_array(self._name, self.init, (data.shape[0], self.n_components))
+        array = array / self._latent_unit()
+        check.check_chart(self._name, "init", array, manifold)
+        latents = manifold.from_chart(torch.from_numpy(array).to(data))
+        if not torch.equal(manifold.inside(latents), latents):  # centred, more rows fit in
             latents = manifold.recenter(latents, manifold.frechet_mean(latents))
-        return inside(manifold, latents)
+        return manifold.inside(latents)
 
-    def _parameters(self, begin: Begin, square: float) -> Parameters:
+    def _parameters(
+        self, start: Start, covariance: CovarianceFunction, square: float
+    ) -> Parameters:
         """Turn a start, found for data of mean square 1, into that for data of this square."""
         paper = isinstance(self.init, str) and self.init == "random"
         factor = 1.0 if paper else square
-        positive = {
-            "variance": begin.variance * factor,
-            "noise": begin.noise * factor,
-            "length_scale": begin.length_scale,
+        values = {
+            "variance": start.variance * factor,
+            "noise": start.noise * factor,
+            "length_scale": start.length_scale,
+            **covariance.shape,
         }
-        logs = {name: begin.latents.new_tensor(math.log(v)) for name, v in positive.items()}
-        learns_length_scale = self._manifold is lorentz and self.length_scale == "auto"
-        free = ("variance", "noise", "length_scale")[: 3 if learns_length_scale else 2]
-        return Parameters(begin.latents, logs, free)
-
-    @property
-    def _unit(self) -> float:
-        """Unit of the latents that users see: flat space has none of its own, so κ sets it."""
-        if "_kept" in self.__dict__:
-            return float(self._kept["unit"])
-        if self._manifold is lorentz or self.length_scale == "auto":
-            return 1.0
-        return float(self.length_scale) / FLAT_LENGTH_SCALE
+        logs = {name: start.latents.new_tensor(math.log(v)) for name, v in values.items()}
+        learns_length_scale = self._manifold.curved and self.length_scale == "auto"
+        fixed = () if learns_length_scale else ("length_scale",)
+        return Parameters(start.latents, logs, tuple(k for k in logs if k not in fixed))
 
     def _make_objective(
         self,
-        data: Tensor,
-        noise_floor: float,
+        rows: Rows,
+        covariance: CovarianceFunction,
+        noise: Noise,
         generator: torch.Generator,
-        imputation: Imputation | None = None,
     ) -> Any:
         raise NotImplementedError
+
+    def _predictions(self, objective: Any, parameters: Parameters, rows: Rows) -> Predictions:
+        """Return what predictions are made from after the fit."""
+        raise NotImplementedError
+
+    def _fitted(
+        self,
+        objective: Any,
+        parameters: Parameters,
+        rows: Rows,
+        units: Units,
+        digests: Array,
+    ) -> FittedModel:
+        """Return the fitted model."""
+        return FittedModel.of(
+            objective.covariance.at(parameters.values),
+            parameters.latents,
+            self._predictions(objective, parameters, rows),
+            noise=objective.noise.level(parameters),
+            data=rows.data,
+            observed=rows.observed,
+            prior=self._prior(parameters),
+            center=self.center,
+            std=self._std(objective, parameters),
+            units=units,
+            digests=digests,
+            single=self.dtype == "float32",
+            bound=self._bounded,
+            variational=self._variational,
+        )
+
+    def _prior(self, parameters: Parameters) -> tuple[Tensor, float] | None:  # noqa: ARG002
+        """Root and scale of the prior of new rows; None takes those of the latents."""
+        return None
+
+    def _std(self, objective: Any, parameters: Parameters) -> Tensor | None:  # noqa: ARG002
+        """Posterior standard deviations of the latents [N, Q], for models that have them."""
+        return None
 
     def _make_optimizer(self, objective: Any, parameters: Parameters) -> Optimizer:
         if self.optimizer == "lbfgs":
@@ -370,19 +487,22 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         """Length of Adam's first step, in proportion to the latents' spread."""
         return RATE * max(starts.median_distance(parameters.latents, self._manifold), 1e-3)
 
-    def _describe(self, objective: Any, value: float, parameters: Parameters) -> dict[str, float]:
-        """Value and parameters in units of the data: densities scale by s⁻¹, variances by s²."""
-        return {
-            "objective": value - objective.n_entries * math.log(self._scale),
-            "variance": parameters.positive("variance") * self._scale**2,
-            "noise_variance": objective.noise_variance(parameters) * self._scale**2,
-            "length_scale": self._reported_length_scale(parameters),
-        }
-
-    def _reported_length_scale(self, parameters: Parameters) -> float:
+    def _describe(
+        self, objective: Any, units: Units, value: float, parameters: Parameters
+    ) -> dict[str, float]:
+        """Value and parameters in units of the data."""
+        values = parameters.values
+        length_scale = values["length_scale"]
         if self.length_scale != "auto":
-            return float(self.length_scale)
-        return parameters.positive("length_scale")
+            length_scale = float(self.length_scale)
+        shape = {k: v for k, v in values.items() if k.startswith("kernel.")}
+        return {
+            "objective": units.log_density(value, objective.n_entries),
+            "variance": units.variance(values["variance"]),
+            "noise_variance": units.variance(objective.noise.level(parameters)),
+            "length_scale": length_scale,
+            **shape,
+        }
 
     def _finish(
         self,
@@ -394,12 +514,9 @@ class BaseGPLVM(FittedModel, ViewedModel, KeptModel, ShownModel, BaseEstimator):
         return result.parameters, result.value
 
 
-def _centred(data: Array) -> tuple[Array, Array, Array | None]:
-    """Means of the columns; centred columns; and what is observed, if not all is."""
+def _check_observed(data: Array) -> None:
+    """Refuse columns and rows of which nothing is observed."""
     observed = ~np.isnan(data)
-    if observed.all():
-        columns = data.mean(axis=0)
-        return columns, _without_rounding(data, columns), None
     for axis, what in ((0, "column"), (1, "row")):
         empty = np.flatnonzero(~observed.any(axis=axis))
         if empty.size:
@@ -407,13 +524,10 @@ def _centred(data: Array) -> tuple[Array, Array, Array | None]:
                 f"The data have no observed value in {what} {_listed(empty)}. "
                 f"Drop the {what}{'s' if empty.size > 1 else ''}."
             )
-    columns = np.nanmean(data, axis=0)
-    return columns, _without_rounding(data, columns), observed
 
 
-def _without_rounding(data: Array, columns: Array) -> Array:
-    """Centre columns; those that vary by no more than rounding are constant."""
-    centred = data - columns
+def _without_rounding(data: Array, centred: Array) -> Array:
+    """Centred columns; those that vary by no more than rounding are constant."""
     rounding = 8.0 * np.finfo(float).eps * np.nanmax(np.abs(data), axis=0)
     return np.where(np.nanmax(np.abs(centred), axis=0) <= rounding, 0.0 * centred, centred)
 

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm import _validation as check
 from hgplvm import init as starts
-from hgplvm.estimators.base import Array
+from hgplvm._typing import Array
+from hgplvm._validation import Constraint, Number, Options
+from hgplvm.covariance import CovarianceFunction
+from hgplvm.estimators.base import Rows
 from hgplvm.estimators.documentation import documented
 from hgplvm.estimators.sparse import CollapsedGPLVM
 from hgplvm.fit import FitState
-from hgplvm.geometry import euclidean, lorentz
+from hgplvm.kernels import Kernel
+from hgplvm.manifolds import Flat, Hyperbolic
+from hgplvm.noise import Noise
 from hgplvm.objectives import BayesianObjective, CollapsedObjective, Parameters
-from hgplvm.objectives.responses import Imputation
-from hgplvm.start import Begin
+from hgplvm.start import Start
 
 __all__ = ["BayesianGPLVM", "BayesianHGPLVM"]
 
@@ -33,6 +36,13 @@ class _BayesianGPLVM(CollapsedGPLVM):
     """What the two Bayesian models share."""
 
     _variational = True
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **CollapsedGPLVM._constraints,
+        "quadrature": Options(QUADRATURES),
+        "n_samples": Number(low=1, integer=True),
+        "prior_scale": Number(low=0, closed=False),
+        "kl": Options(("exact", "paper")),
+    }
 
     def __init__(
         self,
@@ -45,6 +55,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
         n_inducing: int = 50,
         inducing_update: int = 5,
         chunk_size: int | Literal["auto"] = "auto",
+        kernel: str | Kernel = "exponential",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
         optimizer: str = "auto",
@@ -65,6 +76,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
             n_inducing=n_inducing,
             inducing_update=inducing_update,
             chunk_size=chunk_size,
+            kernel=kernel,
             length_scale=length_scale,
             init=init,
             optimizer=optimizer,
@@ -85,53 +97,44 @@ class _BayesianGPLVM(CollapsedGPLVM):
         self.prior_scale = prior_scale
         self.kl = kl
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check.check_option(self._name, "quadrature", self.quadrature, QUADRATURES)
-        check.check_number(self._name, "n_samples", self.n_samples, low=1, integer=True)
-        check.check_number(self._name, "prior_scale", self.prior_scale, low=0, closed=False)
-        check.check_option(self._name, "kl", self.kl, ("exact", "paper"))
-
     def _make_objective(
         self,
-        data: Tensor,
-        noise_floor: float,
+        rows: Rows,
+        covariance: CovarianceFunction,
+        noise: Noise,
         generator: torch.Generator,
-        imputation: Imputation | None = None,
     ) -> CollapsedObjective:
         return BayesianObjective(
-            data,
-            self._manifold,
-            self.kernel,
+            rows.data,
+            covariance,
+            noise,
             n_components=self.n_components,
             quadrature=self.quadrature,
             n_samples=self.n_samples,
             prior_scale=float(self.prior_scale),
             kl=self.kl,
             warmup=self.max_iter // 3,
-            **self._collapsed_options(data, noise_floor, generator, imputation),
+            **self._collapsed_options(rows, generator),
         )
 
-    def _parameters(self, begin: Begin, square: float) -> Parameters:
-        points = super()._parameters(begin, square)
-        n_rows = begin.latents.shape[0]
-        spread = starts.median_distance(begin.latents, self._manifold)
-        std = begin.latents.new_full(
-            (n_rows, self.n_components), math.log(START_STD * max(spread, 1e-3))
+    def _parameters(
+        self, start: Start, covariance: CovarianceFunction, square: float
+    ) -> Parameters:
+        points = super()._parameters(start, covariance, square)
+        distance = starts.median_distance(start.latents, self._manifold)
+        std = start.latents.new_full(
+            (len(start.latents), self.n_components), math.log(START_STD * max(distance, 1e-3))
         )
         return Parameters(points.latents, {**points.logs, "std": std}, (*points.free, "std"))
 
-    def _keep_model(
-        self, objective: CollapsedObjective, parameters: Parameters, data: Tensor
-    ) -> dict[str, Tensor]:
-        """As for every sparse model, with q(x) and the prior that it has itself."""
-        origin = self._manifold.origin(self.n_components, device=data.device)
-        return {
-            **super()._keep_model(objective, parameters, data),
-            "std": parameters.logs["std"].exp().double(),
-            "prior_root": origin,
-            "prior_scale": origin.new_tensor(float(self.prior_scale)),
-        }
+    def _prior(self, parameters: Parameters) -> tuple[Tensor, float]:
+        """Return the prior that the model itself has."""
+        origin = self._manifold.origin(self.n_components, device=parameters.latents.device)
+        return origin, float(self.prior_scale)
+
+    def _std(self, objective: Any, parameters: Parameters) -> Tensor:  # noqa: ARG002
+        """Return the standard deviations of q(x)."""
+        return parameters.logs["std"].exp()
 
 
 @documented(flat=False, sparse=True, bayesian=True)
@@ -153,7 +156,7 @@ class BayesianHGPLVM(_BayesianGPLVM):
     (140, 2)
     """
 
-    _manifold = lorentz
+    _manifold = Hyperbolic()
 
 
 @documented(flat=True, sparse=True, bayesian=True)
@@ -163,4 +166,4 @@ class BayesianGPLVM(_BayesianGPLVM):
     {parameters}
     """
 
-    _manifold = euclidean
+    _manifold = Flat()

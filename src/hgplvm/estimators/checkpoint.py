@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from hgplvm import storage
+from hgplvm import _storage as storage
+from hgplvm.kernels import Kernel
 
 __all__ = ["Checkpoint", "digest"]
 
@@ -54,8 +55,8 @@ class Checkpoint:
         device: torch.device,
     ) -> None:
         self._path, self._device = Path(path), device
-        told = {k: _told(v) for k, v in parameters.items() if k not in FREE}
-        self._identity: dict[str, Any] = {"model": model, "parameters": told, "data": data}
+        plain = {k: _plain(v) for k, v in parameters.items() if k not in FREE}
+        self._identity: dict[str, Any] = {"model": model, "parameters": plain, "data": data}
         self.begin: dict[str, Any] | None = None
         self._state: dict[str, Any] | None = None
         self._written, self._pause = -float("inf"), INTERVAL
@@ -128,12 +129,14 @@ def digest(*arrays: np.ndarray[Any, Any]) -> str:
     return found.hexdigest()
 
 
-def _told(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     """Return a parameter as JSON would keep it."""
     if isinstance(value, np.generic):
         return value.item()
     if value is None or isinstance(value, bool | int | float | str):
         return value
+    if isinstance(value, Kernel):
+        return repr(value)
     if hasattr(value, "__len__"):
         return digest(np.asarray(value, dtype=np.float64))
     return type(value).__name__

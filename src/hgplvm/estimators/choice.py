@@ -1,4 +1,4 @@
-"""Which model for how many rows: the rule behind ``model="auto"``."""
+"""The registry of models, and which one for how many rows: the rule behind ``model="auto"``."""
 
 from __future__ import annotations
 

@@ -15,7 +15,12 @@ _PARAMETERS = """\
     ----------
     n_components : int, default=2
         Dimensions of the latent space.
-{more}    length_scale : float or "auto", default="auto"
+{more}    kernel : {{"exponential", "matern32", "matern52", "heat", "auto"}} or Kernel
+        Covariance of the decoded functions as a function of distance, from rough to smooth; "auto"
+        takes the one under which hidden entries of held-out rows are the most likely, and
+        ``history_`` says how likely. An object of :mod:`hgplvm.kernels`, or your own, is taken as
+        it is.
+    length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
     init : {{"auto", "mds", "pca", "random"}} or array (n_samples, n_components), default="auto"
         Where the latents start: a metric embedding of the squared data distances ("mds"; beyond
@@ -63,6 +68,8 @@ _PARAMETERS = """\
         {likelihood}
     variance_, noise_variance_, length_scale_ : float
         σ and β⁻¹ in units of the data, and κ.
+    kernel_parameters_ : dict of str to float
+        Further parameters of the kernel, if it has any.
     history_ : dict of str to array
         One entry a step, the start first: ``objective``, ``seconds``, ``gradient_norm``,
         ``step_size``, ``variance``, ``noise_variance``, ``length_scale``. One entry a start that
@@ -141,6 +148,9 @@ _CURVED = {
 _LORENTZ = """
     lorentz_ : array of shape (n_samples, n_components + 1)
         Latents on the Lorentz model."""
+_SPHERE = """
+    sphere_ : array of shape (n_samples, n_components + 1)
+        Latents as unit vectors."""
 _INDUCING = """
     inducing_ : array of shape (n_inducing, {width})
         Inducing points{model}: the draw with the highest bound of those at the end."""
@@ -179,15 +189,21 @@ _BOUND = "Lower bound of the log marginal likelihood, a mean over draws of the i
 
 
 def documented(
-    *, flat: bool, sparse: bool = False, bayesian: bool = False, vecchia: bool = False
+    *,
+    flat: bool = False,
+    space: str = "",
+    sparse: bool = False,
+    bayesian: bool = False,
+    vecchia: bool = False,
 ) -> Callable[[type[Model]], type[Model]]:
     """Fill the parameters that the models share into a class's docstring."""
-    extra = "" if flat else _LORENTZ
+    extra = "" if flat else _SPHERE if space == "sphere" else _LORENTZ
     if sparse:
         width = "n_components" if flat else "n_components + 1"
         extra += _INDUCING.format(width=width, model="" if flat else " on the Lorentz model")
     words = {
         **(_FLAT if flat else _CURVED),
+        **({"chart": "stereographic"} if space == "sphere" else {}),
         **(_NO_NOISE if sparse else _NOISE),
         "more": "".join(
             text.format()

@@ -3,68 +3,36 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
 
-from hgplvm.estimators.base import BaseGPLVM
+from hgplvm.covariance import CovarianceFunction
+from hgplvm.estimators.base import BaseGPLVM, Rows
 from hgplvm.estimators.documentation import documented
-from hgplvm.estimators.fitted import neighbor_posterior
-from hgplvm.geometry import euclidean, lorentz
+from hgplvm.fitted import RowPredictions
+from hgplvm.manifolds import Flat, Hyperbolic, Sphere
+from hgplvm.noise import Noise, row_noise
 from hgplvm.objectives import ExactObjective, Parameters
-from hgplvm.objectives.predictive import NeighborPosterior, Posterior, exact_posterior
-from hgplvm.objectives.responses import Imputation
 
-__all__ = ["GPLVM", "HGPLVM"]
-
-
-# nearest rows by which new rows choose between starts
-SCOUT_NEIGHBORS = 30
+__all__ = ["GPLVM", "HGPLVM", "SphericalGPLVM"]
 
 
 class _ExactGPLVM(BaseGPLVM):
-    """What the two exact models share."""
+    """What the exact models share."""
 
     def _make_objective(
         self,
-        data: Tensor,
-        noise_floor: float,
+        rows: Rows,
+        covariance: CovarianceFunction,
+        noise: Noise,
         generator: torch.Generator,  # noqa: ARG002
-        imputation: Imputation | None = None,
     ) -> ExactObjective:
-        return ExactObjective(
-            data, self._manifold, self.kernel, noise_floor=noise_floor, imputation=imputation
+        return ExactObjective(rows.data, covariance, noise, imputation=rows.imputation)
+
+    def _predictions(
+        self, objective: ExactObjective, parameters: Parameters, rows: Rows
+    ) -> RowPredictions:
+        return RowPredictions(
+            rows.data.double(), rows.missing_variance, row_noise(objective.noise, parameters)
         )
-
-    def _keep_model(
-        self,
-        objective: ExactObjective,  # noqa: ARG002
-        parameters: Parameters,  # noqa: ARG002
-        data: Tensor,
-    ) -> dict[str, Tensor]:
-        return {"data": data.double()}
-
-    def _predictors(self, kept: dict[str, Tensor]) -> tuple[Posterior, NeighborPosterior]:
-        scout = neighbor_posterior(self._manifold, self.kernel, kept, SCOUT_NEIGHBORS)
-        logs = {name: kept[name].log() for name in ("variance", "length_scale")}
-        posterior = exact_posterior(
-            kept["data"],
-            Parameters(kept["latents"], logs, ()),
-            self._manifold,
-            self.kernel,
-            noise=kept["noise"].item(),
-            doubt=scout.doubt,
-        )
-        return posterior, scout
-
-    def _residuals(
-        self,
-        predictor: Posterior,
-        kept: dict[str, Tensor],  # noqa: ARG002
-        rows: Tensor,
-        data: Tensor,
-    ) -> Tensor:
-        """Leave one out: ``z = C⁻¹Y/√diag C⁻¹`` (the residual is C⁻¹Y/diag, of variance 1/diag)."""
-        spread = predictor.inverse.diagonal()[rows].sqrt()
-        return (predictor.inverse[rows] @ data) / spread[:, None]
 
 
 @documented(flat=False)
@@ -92,7 +60,7 @@ class HGPLVM(_ExactGPLVM):
     (140, 2)
     """
 
-    _manifold = lorentz
+    _manifold = Hyperbolic()
 
 
 @documented(flat=True)
@@ -112,4 +80,25 @@ class GPLVM(_ExactGPLVM):
     (140, 2)
     """
 
-    _manifold = euclidean
+    _manifold = Flat()
+
+
+@documented(space="sphere")
+class SphericalGPLVM(_ExactGPLVM):
+    """Exact GP-LVM on the sphere, for data that close upon themselves.
+
+    The same model with the distance of the unit sphere; the kernel must be one that is positive
+    definite there (``"exponential"``, or your own).
+
+    {parameters}
+
+    Examples
+    --------
+    >>> from hgplvm import SphericalGPLVM
+    >>> from hgplvm.datasets import make_binary_tree
+    >>> tree = make_binary_tree(depth=3, random_state=0)
+    >>> SphericalGPLVM(random_state=0).fit_transform(tree.data).shape
+    (140, 2)
+    """
+
+    _manifold = Sphere()

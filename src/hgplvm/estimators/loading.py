@@ -4,29 +4,12 @@ from __future__ import annotations
 
 import os
 
-from hgplvm import storage
+from hgplvm import _storage as storage
 from hgplvm.estimators.base import BaseGPLVM
-from hgplvm.estimators.bayesian import BayesianGPLVM, BayesianHGPLVM
-from hgplvm.estimators.exact import GPLVM, HGPLVM
-from hgplvm.estimators.keeping import ATTRIBUTES, OPTIONAL
-from hgplvm.estimators.sparse import SparseGPLVM, SparseHGPLVM
-from hgplvm.estimators.vecchia import VecchiaGPLVM, VecchiaHGPLVM
+from hgplvm.estimators.forwarding import ATTRIBUTES, OPTIONAL
+from hgplvm.fitted.files import find_class, kernel_from_tree, model_from_tree
 
 __all__ = ["load"]
-
-MODELS: dict[str, type[BaseGPLVM]] = {
-    model.__name__: model
-    for model in (
-        GPLVM,
-        HGPLVM,
-        SparseGPLVM,
-        SparseHGPLVM,
-        BayesianGPLVM,
-        BayesianHGPLVM,
-        VecchiaGPLVM,
-        VecchiaHGPLVM,
-    )
-}
 
 
 def load(path: str | os.PathLike[str]) -> BaseGPLVM:
@@ -40,29 +23,36 @@ def load(path: str | os.PathLike[str]) -> BaseGPLVM:
     Returns
     -------
     estimator
-        The fitted model: it places, decodes and scores as the one that was saved.
+        The fitted model: it infers latents, decodes and scores as the one that was saved.
 
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     ValueError
-        If the file is not a complete model of a format that this version reads.
+        If the file is not a complete model of a format that this version reads, or if its class or
+        its kernel has not been imported.
     """
     tree = storage.read(path, "model")
     try:
-        model = MODELS[tree["model"]](**tree["parameters"])
+        kind = find_class(tree["class"], BaseGPLVM, "class")
+        parameters = dict(tree["parameters"])
+        if isinstance(parameters["kernel"], dict):
+            parameters["kernel"] = kernel_from_tree(parameters["kernel"])
+        model = kind(**parameters)
         for name, value in tree["fitted"].items():
             if name not in (*ATTRIBUTES, *OPTIONAL):
                 raise KeyError(name)
             setattr(model, name, value)
-        model._kept, model._made = tree["kept"], {}
-        model._scale = float(tree["kept"]["scale"])
+        model._model = model_from_tree(tree["model"], kind._manifold)
         model._check_parameters()
-        model._show(model._pose)
-    except (KeyError, TypeError, ValueError, AttributeError, RuntimeError) as error:
-        raise ValueError(
-            f"The file {os.fspath(path)!r} holds no hgplvm model that this version can use "
-            f"({type(error).__name__}: {error})."
-        ) from None
+        model._show()
+    except ValueError as error:
+        raise ValueError(_unusable(path, str(error))) from None
+    except (KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise ValueError(_unusable(path, f"{type(error).__name__}: {error}")) from None
     return model
+
+
+def _unusable(path: str | os.PathLike[str], why: str) -> str:
+    return f"The file {os.fspath(path)!r} holds no hgplvm model that this program can use: {why}."

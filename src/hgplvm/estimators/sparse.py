@@ -4,36 +4,43 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm import _validation as check
-from hgplvm.estimators.base import Array, BaseGPLVM
+from hgplvm._typing import Array
+from hgplvm._validation import Constraint, Number
+from hgplvm.covariance import CovarianceFunction
+from hgplvm.estimators.base import BaseGPLVM, Rows
 from hgplvm.estimators.documentation import documented
 from hgplvm.fit import FitResult, FitState
-from hgplvm.geometry import euclidean, lorentz
+from hgplvm.fitted import InducingPredictions
+from hgplvm.kernels import Kernel
+from hgplvm.manifolds import Flat, Hyperbolic
+from hgplvm.noise import Noise
 from hgplvm.objectives import CollapsedObjective, Parameters, SparseObjective
-from hgplvm.objectives.predictive import Posterior, collapsed_posterior
-from hgplvm.objectives.responses import Imputation
 
 __all__ = ["CollapsedGPLVM", "SparseGPLVM", "SparseHGPLVM"]
 
 # the bound that is reported is a mean over this many draws of inducing points
 FINAL_DRAWS = 20
-# what is kept of a posterior, besides its points
-POSTERIOR = ("coefficients", "basis", "inverse")
 
 
 class CollapsedGPLVM(BaseGPLVM):
     """The sparse models, and what the Bayesian ones share with them."""
 
     _bounded = True
-    _searches_noise = False  # a few inducing points cannot give every row a twig of its own
+    _searches_noise = False  # a few inducing points cannot give every row a branch of its own
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **BaseGPLVM._constraints,
+        "n_inducing": Number(low=1, integer=True),
+        "inducing_update": Number(low=1, integer=True),
+        "chunk_size": Number(low=1, integer=True, options=("auto",)),
+    }
 
     def __init__(
         self,
@@ -42,6 +49,7 @@ class CollapsedGPLVM(BaseGPLVM):
         n_inducing: int = 50,
         inducing_update: int = 5,
         chunk_size: int | Literal["auto"] = "auto",
+        kernel: str | Kernel = "exponential",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
         optimizer: str = "auto",
@@ -59,6 +67,7 @@ class CollapsedGPLVM(BaseGPLVM):
     ) -> None:
         super().__init__(
             n_components,
+            kernel=kernel,
             length_scale=length_scale,
             init=init,
             optimizer=optimizer,
@@ -78,46 +87,32 @@ class CollapsedGPLVM(BaseGPLVM):
         self.inducing_update = inducing_update
         self.chunk_size = chunk_size
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("n_inducing", "inducing_update"):
-            check.check_number(self._name, name, getattr(self, name), low=1, integer=True)
-        check.check_number(
-            self._name, "chunk_size", self.chunk_size, low=1, integer=True, or_options=("auto",)
-        )
-
-    def _collapsed_options(
-        self,
-        data: Tensor,
-        noise_floor: float,
-        generator: torch.Generator,
-        imputation: Imputation | None = None,
-    ) -> dict[str, Any]:
-        if self.n_inducing > data.shape[0]:
+    def _collapsed_options(self, rows: Rows, generator: torch.Generator) -> dict[str, Any]:
+        n_rows = rows.data.shape[0]
+        if self.n_inducing > n_rows:
             warnings.warn(
-                f"n_inducing={self.n_inducing} exceeds the {data.shape[0]} rows of the data, all "
+                f"n_inducing={self.n_inducing} exceeds the {n_rows} rows of the data, all "
                 "of which are now inducing points; the exact model is then as good and faster.",
                 UserWarning,
                 stacklevel=4,
             )
         return {
-            "n_inducing": min(self.n_inducing, data.shape[0]),
+            "n_inducing": min(self.n_inducing, n_rows),
             "inducing_update": self.inducing_update,
             "chunk_size": None if self.chunk_size == "auto" else self.chunk_size,
             "generator": generator,
-            "noise_floor": noise_floor,
-            "imputation": imputation,
+            "imputation": rows.imputation,
         }
 
     def _make_objective(
         self,
-        data: Tensor,
-        noise_floor: float,
+        rows: Rows,
+        covariance: CovarianceFunction,
+        noise: Noise,
         generator: torch.Generator,
-        imputation: Imputation | None = None,
     ) -> CollapsedObjective:
-        options = self._collapsed_options(data, noise_floor, generator, imputation)
-        return SparseObjective(data, self._manifold, self.kernel, **options)
+        options = self._collapsed_options(rows, generator)
+        return SparseObjective(rows.data, covariance, noise, **options)
 
     def _finish(
         self, objective: CollapsedObjective, start: Parameters, result: FitResult
@@ -131,44 +126,15 @@ class CollapsedGPLVM(BaseGPLVM):
         objective.inducing = max(draws, key=itemgetter(0))[1]
         return final, _mean(draws)
 
-    def _keep_model(
-        self, objective: CollapsedObjective, parameters: Parameters, data: Tensor
-    ) -> dict[str, Tensor]:
-        posterior = collapsed_posterior(
+    def _predictions(
+        self, objective: CollapsedObjective, parameters: Parameters, rows: Rows
+    ) -> InducingPredictions:
+        return InducingPredictions.of(
             objective.inducing,
-            objective.statistics(parameters, data),
-            parameters,
-            self._manifold,
-            self.kernel,
-            noise=objective.noise_variance(parameters),
+            objective.statistics(parameters, rows.data),
+            objective.covariance.at(parameters.values),
+            noise=objective.noise.level(parameters),
         )
-        kept = {name: getattr(posterior, name) for name in POSTERIOR}
-        kept["inducing"] = self._manifold.project(posterior.points.double())
-        return {name: tensor.double() for name, tensor in kept.items()}
-
-    def _predictors(self, kept: dict[str, Tensor]) -> tuple[Posterior, None]:
-        posterior = Posterior(
-            self._manifold,
-            self.kernel,
-            variance=kept["variance"].item(),
-            length_scale=kept["length_scale"].item(),
-            noise=kept["noise"].item(),
-            points=kept["inducing"],
-            coefficients=kept["coefficients"],
-            basis=kept["basis"],
-            inverse=kept["inverse"],
-        )
-        return posterior, None
-
-    def _residuals(
-        self, predictor: Posterior, kept: dict[str, Tensor], rows: Tensor, data: Tensor
-    ) -> Tensor:
-        """Residuals of rows of the fit: each is one of many that few inducing points saw."""
-        parts = []
-        for some in torch.split(rows, 4096):
-            mean, variance = predictor.predict(kept["latents"][some])
-            parts.append((data[some] - mean) / variance.sqrt()[:, None])
-        return torch.cat(parts)
 
 
 def _draws(objective: CollapsedObjective, parameters: Parameters) -> list[tuple[float, Tensor]]:
@@ -204,7 +170,7 @@ class SparseHGPLVM(CollapsedGPLVM):
     (20, 3)
     """
 
-    _manifold = lorentz
+    _manifold = Hyperbolic()
 
 
 @documented(flat=True, sparse=True)
@@ -214,4 +180,4 @@ class SparseGPLVM(CollapsedGPLVM):
     {parameters}
     """
 
-    _manifold = euclidean
+    _manifold = Flat()

@@ -3,31 +3,34 @@
 from __future__ import annotations
 
 import logging
-import math
 import os
 import warnings
-from collections.abc import Callable
-from typing import Literal
+from collections.abc import Callable, Mapping
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm import _validation as check
-from hgplvm.estimators.base import Array, BaseGPLVM
+from hgplvm._progress import progress
+from hgplvm._typing import Array
+from hgplvm._validation import Constraint, Flag, Number, Options
+from hgplvm.covariance import CovarianceFunction
+from hgplvm.estimators.base import BaseGPLVM, Rows
 from hgplvm.estimators.documentation import documented
-from hgplvm.estimators.fitted import neighbor_posterior
 from hgplvm.fit import FitResult, FitState
-from hgplvm.geometry import euclidean, lorentz
-from hgplvm.geometry.neighbors import ORDERS, nearest_to
-from hgplvm.objectives import Parameters, VecchiaObjective, inside
-from hgplvm.objectives.placement import Landmarks
-from hgplvm.objectives.predictive import NeighborPosterior, exact_posterior
-from hgplvm.objectives.responses import Imputation
-from hgplvm.objectives.spread import row_deviations
+from hgplvm.fitted import NeighborPredictions
+from hgplvm.fitted.model import spread_of
+from hgplvm.inference import Landmarks
+from hgplvm.kernels import Kernel
+from hgplvm.manifolds import Flat, Hyperbolic
+from hgplvm.manifolds._neighbors import ORDERS
+from hgplvm.noise import Noise, UniformNoise, row_noise
+from hgplvm.objectives import Parameters, VecchiaObjective
+from hgplvm.objectives.predictive import exact_posterior
+from hgplvm.objectives.row_posterior import row_deviations
 from hgplvm.optim import Adam, climb
-from hgplvm.progress import progress
-from hgplvm.start import Begin
+from hgplvm.start import Start
 
 __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
 
@@ -45,12 +48,20 @@ COARSE_PROBES = 4
 # longest first step of a fit, as a share of the distance to the last of a row's neighbours: longer
 # ones would mix rows with their neighbours before the likelihood can tell them apart
 SPACING = 0.1
-# numbers that are worked on at a time for the residuals
-RESIDUAL_ENTRIES = 2**22
 
 
 class _VecchiaGPLVM(BaseGPLVM):
     """What the two nearest-neighbour models share."""
+
+    _constraints: ClassVar[Mapping[str, Constraint]] = {
+        **BaseGPLVM._constraints,
+        "n_neighbors": Number(low=1, integer=True),
+        "n_inducing": Number(low=0, integer=True, options=("auto",)),
+        "neighbor_update": Number(low=1, integer=True),
+        "order": Options(ORDERS),
+        "reshuffle": Flag(),
+        "chunk_size": Number(low=1, integer=True, options=("auto",)),
+    }
 
     def __init__(
         self,
@@ -62,6 +73,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         order: str = "random",
         reshuffle: bool = False,
         chunk_size: int | Literal["auto"] = "auto",
+        kernel: str | Kernel = "exponential",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
         optimizer: str = "auto",
@@ -79,6 +91,7 @@ class _VecchiaGPLVM(BaseGPLVM):
     ) -> None:
         super().__init__(
             n_components,
+            kernel=kernel,
             length_scale=length_scale,
             init=init,
             optimizer=optimizer,
@@ -101,72 +114,67 @@ class _VecchiaGPLVM(BaseGPLVM):
         self.reshuffle = reshuffle
         self.chunk_size = chunk_size
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        for name in ("n_neighbors", "neighbor_update"):
-            check.check_number(self._name, name, getattr(self, name), low=1, integer=True)
-        for name, low in (("n_inducing", 0), ("chunk_size", 1)):
-            check.check_number(
-                self._name, name, getattr(self, name), low=low, integer=True, or_options=("auto",)
-            )
-        check.check_option(self._name, "order", self.order, ORDERS)
-        check.check_flag(self._name, "reshuffle", self.reshuffle)
-
-    def _begin(
+    def _start(
         self,
-        data: Tensor,
+        rows: Rows,
+        covariance: CovarianceFunction,
         generator: torch.Generator,
         *,
         n_probes: int = 1,
-        imputation: Imputation | None = None,
-    ) -> Begin:
-        """Coarse to fine: of many rows, some are fitted first and the others placed amid them.
+    ) -> Start:
+        """Coarse to fine: of many rows, some are fitted first, and the others start between them.
 
         Among many rows neighbours are near and steps are short, so that what is wrong with the
         large shape would stay so.
         """
+        n_rows = rows.data.shape[0]
         searched = isinstance(self.init, str) and self.init != "random"
-        if not searched or data.shape[0] <= FEW_ROWS:
-            return super()._begin(data, generator, n_probes=n_probes, imputation=imputation)
-        rows = torch.randperm(data.shape[0], generator=generator)[:COARSE_ROWS].to(data.device)
-        sample = data[rows]
-        some = None if imputation is None else imputation.of_rows(rows)
-        begin = super()._begin(sample, generator, n_probes=COARSE_PROBES, imputation=some)
+        if not searched or n_rows <= FEW_ROWS:
+            return super()._start(rows, covariance, generator, n_probes=n_probes)
+        chosen = torch.randperm(n_rows, generator=generator)[:COARSE_ROWS].to(rows.data.device)
+        sample = rows.some(chosen)
+        start = super()._start(sample, covariance, generator, n_probes=COARSE_PROBES)
         n_inducing = INDUCING if self.n_inducing == "auto" else int(self.n_inducing)
-        objective = self._objective(sample, begin.noise_floor, generator, n_inducing, some)
-        parameters = self._parameters(begin, 1.0)
+        noise = UniformNoise(start.noise_floor)
+        objective = self._objective(sample, covariance, noise, generator, n_inducing)
+        parameters = self._parameters(start, covariance, 1.0)
         optimizer = Adam(
             self._first_step(objective, parameters),
             horizon=self.max_iter,
             smallest_rise=self.tol * objective.n_entries,
         )
-        logger.info("fitting %d of the %d rows first", len(sample), len(data))
-        with progress(self.max_iter, what=f"first {len(sample)} rows", verbose=self.verbose) as bar:
+        logger.info("fitting %d of the %d rows first", len(chosen), n_rows)
+        with progress(self.max_iter, what=f"first {len(chosen)} rows", verbose=self.verbose) as bar:
             parameters = climb(
                 objective, parameters, optimizer, self.max_iter, after=lambda: bar.update()
             )
-        noise = objective.noise_variance(parameters)
-        posterior = exact_posterior(sample, parameters, self._manifold, self.kernel, noise=noise)
+        posterior = exact_posterior(
+            sample.data,
+            parameters.latents,
+            covariance.at(parameters.values),
+            noise=noise.level(parameters),
+        )
         landmarks = Landmarks.of(posterior, parameters.latents)
-        latents = inside(self._manifold, landmarks.among(data))
-        latents[rows] = parameters.latents
-        return Begin(
+        latents = self._manifold.inside(landmarks.posterior_means(rows.data))
+        latents[chosen] = parameters.latents
+        return Start(
             latents,
             parameters.positive("variance"),
             parameters.positive("noise"),
             parameters.positive("length_scale"),
-            begin.noise_floor,
-            begin.history,
+            start.noise_floor,
+            start.history,
+            start.kernel,
         )
 
     def _make_objective(
         self,
-        data: Tensor,
-        noise_floor: float,
+        rows: Rows,
+        covariance: CovarianceFunction,
+        noise: Noise,
         generator: torch.Generator,
-        imputation: Imputation | None = None,
     ) -> VecchiaObjective:
-        n_rows = data.shape[0]
+        n_rows = rows.data.shape[0]
         if self.n_neighbors >= n_rows:
             warnings.warn(
                 f"n_neighbors={self.n_neighbors} is not below the {n_rows} rows of the data, so "
@@ -177,32 +185,32 @@ class _VecchiaGPLVM(BaseGPLVM):
             )
         n_inducing = self.n_inducing
         if n_inducing == "auto":
-            noisy = noise_floor > (NOISY - 1e-6) * data.square().mean().item()
+            floor = noise.floor if isinstance(noise, UniformNoise) else 0.0
+            noisy = floor > (NOISY - 1e-6) * rows.data.square().mean().item()
             n_inducing = INDUCING if noisy else 0
         self.n_inducing_ = min(int(n_inducing), n_rows)
-        return self._objective(data, noise_floor, generator, self.n_inducing_, imputation)
+        return self._objective(rows, covariance, noise, generator, self.n_inducing_)
 
     def _objective(
         self,
-        data: Tensor,
-        noise_floor: float,
+        rows: Rows,
+        covariance: CovarianceFunction,
+        noise: Noise,
         generator: torch.Generator,
         n_inducing: int,
-        imputation: Imputation | None = None,
     ) -> VecchiaObjective:
         return VecchiaObjective(
-            data,
-            self._manifold,
-            self.kernel,
-            n_neighbors=min(self.n_neighbors, data.shape[0] - 1),
+            rows.data,
+            covariance,
+            noise,
+            n_neighbors=min(self.n_neighbors, rows.data.shape[0] - 1),
             n_inducing=n_inducing,
             neighbor_update=self.neighbor_update,
             order=self.order,
             reshuffle=self.reshuffle,
             generator=generator,
             chunk_size=None if self.chunk_size == "auto" else self.chunk_size,
-            noise_floor=noise_floor,
-            imputation=imputation,
+            imputation=rows.imputation,
         )
 
     def _first_step(self, objective: VecchiaObjective, parameters: Parameters) -> float:
@@ -221,50 +229,36 @@ class _VecchiaGPLVM(BaseGPLVM):
         last = objective.value(result.parameters)
         return (result.parameters, last) if last >= first else (start, first)
 
-    def _keep_model(
-        self, objective: VecchiaObjective, parameters: Parameters, data: Tensor
-    ) -> dict[str, Tensor]:
-        """Keep data and the smooth part, and how sure each latent is."""
-        manifold, x = self._manifold, parameters.latents
-        root = manifold.frechet_mean(x)
-        square = manifold.distance(root, x).square().mean().item() / self.n_components
-        scale = max(math.sqrt(square), 1e-6)
-        # where single neighbours say little, as many more as there are inducing points
-        n_neighbors = min(self.n_neighbors + self.n_inducing_, len(x) - 1)
-        deviations = row_deviations(
-            objective, parameters, n_neighbors=n_neighbors, prior_scale=scale
+    def _predictions(
+        self, objective: VecchiaObjective, parameters: Parameters, rows: Rows
+    ) -> NeighborPredictions:
+        """Keep data and the smooth part."""
+        mean, covariance = objective.smooth_part(parameters, rows.data)
+        return NeighborPredictions(
+            rows.data.double(),
+            self.n_neighbors,
+            objective.inducing.double(),
+            mean.double(),
+            covariance.double(),
+            rows.missing_variance,
+            row_noise(objective.noise, parameters),
         )
-        mean, covariance = objective.smooth_part(parameters, data)
-        kept = {
-            "data": data,
-            "inducing": objective.inducing,
-            "smooth_mean": mean,
-            "smooth_covariance": covariance,
-            "n_neighbors": x.new_tensor(float(self.n_neighbors)),
-            "std": deviations,
-            "prior_root": root,
-            "prior_scale": x.new_tensor(scale),
-        }
-        return {name: tensor.double() for name, tensor in kept.items()}
 
-    def _predictors(self, kept: dict[str, Tensor]) -> tuple[NeighborPosterior, None]:
-        return neighbor_posterior(self._manifold, self.kernel, kept, int(kept["n_neighbors"])), None
+    def _prior(self, parameters: Parameters) -> tuple[Tensor, float]:
+        """Return the latents' own centre, and their root mean square distance from it."""
+        root, scale = spread_of(self._manifold, parameters.latents)
+        return root, max(scale, 1e-6)
 
-    def _residuals(
-        self, predictor: NeighborPosterior, kept: dict[str, Tensor], rows: Tensor, data: Tensor
-    ) -> Tensor:
-        """Leave one out: each row given its neighbours, without itself."""
-        x, k = kept["latents"], min(self.n_neighbors, len(data) - 1)
-        size = max(1, RESIDUAL_ENTRIES // predictor.row_entries)
-        parts = []
-        for some in torch.split(rows, size):
-            near = nearest_to(self._manifold, x[some], x, k + 1)
-            # rows at the same place may hide the row itself from its own neighbours
-            own = (near == some[:, None]).to(torch.uint8)
-            near = near.gather(1, own.argsort(dim=1, stable=True)[:, :k])
-            mean, variance = predictor.of(near).predict(x[some])
-            parts.append((data[some] - mean) / variance.sqrt()[:, None])
-        return torch.cat(parts)
+    def _std(self, objective: VecchiaObjective, parameters: Parameters) -> Tensor:
+        """Return how sure each latent is, given its neighbours."""
+        # where single neighbours say little, as many more as there are inducing points
+        n_neighbors = self.n_neighbors + self.n_inducing_
+        return row_deviations(
+            objective,
+            parameters,
+            n_neighbors=min(n_neighbors, len(parameters.latents) - 1),
+            prior_scale=self._prior(parameters)[1],
+        )
 
 
 @documented(flat=False, vecchia=True)
@@ -275,7 +269,7 @@ class VecchiaHGPLVM(_VecchiaGPLVM):
     order (Vecchia's approximation of the likelihood). The exponential kernel is nearly Markov along
     a tree, so this loses next to nothing where inducing points blur. The cost is
     O(N (k³ + kD)) a step and memory is linear in N: for thousands to millions of rows. Of more than
-    4,096 rows, 3,000 are fitted first, and the others placed amid them by their likelihood.
+    4,096 rows, 3,000 are fitted first, and the others start between them, by their likelihood.
 
     {parameters}
 
@@ -288,7 +282,7 @@ class VecchiaHGPLVM(_VecchiaGPLVM):
     (140, 2)
     """
 
-    _manifold = lorentz
+    _manifold = Hyperbolic()
 
 
 @documented(flat=True, vecchia=True)
@@ -298,4 +292,4 @@ class VecchiaGPLVM(_VecchiaGPLVM):
     {parameters}
     """
 
-    _manifold = euclidean
+    _manifold = Flat()

@@ -1,11 +1,11 @@
 """Hyperbolic geometry on torch tensors: the Lorentz model, its charts, and flat space beside it.
 
 The functions here act on the Lorentz model (curvature -1): points are rows ``(x₀, x̃)`` of shape
-``[..., Q + 1]``. :mod:`hgplvm.geometry.euclidean` offers the same interface for flat space, and
-:class:`Manifold` is that interface.
+``[..., Q + 1]``. :mod:`hgplvm.geometry.euclidean` has the same functions for flat space. The models
+see both through the objects of :mod:`hgplvm.manifolds`.
 """
 
-from hgplvm.geometry import euclidean, lorentz, wrapped_normal
+from hgplvm.geometry import euclidean, lorentz
 from hgplvm.geometry.charts import (
     klein_to_lorentz,
     lorentz_to_klein,
@@ -31,10 +31,8 @@ from hgplvm.geometry.lorentz import (
     rotate,
     to_frame,
 )
-from hgplvm.geometry.manifold import Manifold
 
 __all__ = [
-    "Manifold",
     "boost_to_origin",
     "canonical_rotation",
     "distance",
@@ -58,5 +56,4 @@ __all__ = [
     "recenter",
     "rotate",
     "to_frame",
-    "wrapped_normal",
 ]

@@ -17,6 +17,8 @@ __all__ = [
     "canonical_rotation",
     "chart_ball",
     "direction_sums",
+    "displaced",
+    "displaced_gradient",
     "distance",
     "distance_from_chord",
     "exp_map",
@@ -34,8 +36,6 @@ __all__ = [
     "pair_squared_chord",
     "pairwise_distance",
     "parallel_transport",
-    "placed",
-    "placed_gradient",
     "project",
     "project_tangent",
     "recenter",
@@ -144,12 +144,12 @@ def to_tangent(x: Tensor) -> Tensor:
     return x
 
 
-def placed(mean: Tensor, v: Tensor) -> Tensor:
+def displaced(mean: Tensor, v: Tensor) -> Tensor:
     """``μ + v``."""
     return mean + v
 
 
-def placed_gradient(mean: Tensor, v: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
+def displaced_gradient(mean: Tensor, v: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:  # noqa: ARG001
     """Pull gradients at ``x = μ + v`` back to μ and to v: they are the same."""
     return frame, frame
 

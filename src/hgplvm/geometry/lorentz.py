@@ -24,6 +24,8 @@ __all__ = [
     "canonical_rotation",
     "chart_ball",
     "direction_sums",
+    "displaced",
+    "displaced_gradient",
     "distance",
     "distance_from_chord",
     "exp_map",
@@ -42,8 +44,6 @@ __all__ = [
     "pair_squared_chord",
     "pairwise_distance",
     "parallel_transport",
-    "placed",
-    "placed_gradient",
     "project",
     "project_tangent",
     "recenter",
@@ -382,7 +382,7 @@ def _sinhc_squared(square: Tensor) -> Tensor:
     return _sinhc(torch.sqrt(square)).square()
 
 
-def placed_gradient(mean: Tensor, v: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:
+def displaced_gradient(mean: Tensor, v: Tensor, frame: Tensor) -> tuple[Tensor, Tensor]:
     """Pull gradients at ``x = Exp_μ(PT(v))`` back to μ (in its frame) and to v.
 
     x is the boost of ``w = Exp_o(v) = (cosh r, v sinh r/r)`` that takes o to μ. With t the gradient
@@ -417,7 +417,7 @@ def placed_gradient(mean: Tensor, v: Tensor, frame: Tensor) -> tuple[Tensor, Ten
     return by_mean, by_v
 
 
-def placed(mean: Tensor, v: Tensor) -> Tensor:
+def displaced(mean: Tensor, v: Tensor) -> Tensor:
     """``Exp_μ(PT_{o→μ}(0, v))``, as the boost of ``Exp_o(0, v)`` that takes o to μ."""
     cap = max_radius(v.dtype)
     radius = _norm(v)

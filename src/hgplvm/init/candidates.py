@@ -18,18 +18,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm.geometry import Manifold
+from hgplvm.covariance import CovarianceFunction
 from hgplvm.init import mds
 from hgplvm.init.evidence import Profile, profile_evidence
 from hgplvm.init.simple import median_distance, principal_scores, scaled
-from hgplvm.kernels import Kernel
+from hgplvm.manifolds import Manifold
 
-__all__ = ["KINDS", "SCALES", "Candidates", "Comparison", "Start"]
+__all__ = ["KINDS", "Candidate", "Candidates", "Comparison"]
 
 # the simplest first
 KINDS = ("pca", "mds", "mds-denoised")
-# median distances, in curvature radii; beyond, the outer rows come near the radius cap
-SCALES = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0)
 # length scales to try, in units of the median distance: a long one makes the variogram a line
 LENGTH_SCALES = (1.5, 4.0, 12.0, 50.0)
 # evidence an entry that a flatter start may be behind, as one probe tells it; the mean of several
@@ -41,7 +39,7 @@ LANDMARK_ROWS = 3000
 
 
 @dataclass(frozen=True)
-class Start:
+class Candidate:
     """One candidate: a kind at a scale, with what the evidence says of it."""
 
     kind: str
@@ -53,7 +51,7 @@ class Start:
 class Comparison:
     """All candidates in the order in which they were tried."""
 
-    candidates: tuple[Start, ...]
+    candidates: tuple[Candidate, ...]
     n_probes: int = 1
 
     @property
@@ -64,7 +62,7 @@ class Comparison:
         return tuple(e >= least for e in evidence)
 
     @property
-    def chosen(self) -> Start:
+    def chosen(self) -> Candidate:
         """Of those that are nearly as good as the best: the first kind, at its smallest scale."""
         return next(c for c, good in zip(self.candidates, self.enough, strict=True) if good)
 
@@ -107,8 +105,7 @@ class Candidates:
         self,
         data: Tensor,
         n_components: int,
-        manifold: Manifold,
-        kernel: Kernel,
+        covariance: CovarianceFunction,
         *,
         kinds: Sequence[str],
         scales: Sequence[float],
@@ -118,7 +115,7 @@ class Candidates:
         given: Tensor | None = None,
         n_probes: int = 1,
     ) -> None:
-        self._manifold, self._kernel = manifold, kernel
+        self._covariance, manifold = covariance, covariance.manifold
         self._length_scale, self._n_columns = length_scale, n_columns
         self._order = torch.randperm(data.shape[0], generator=generator).to(data.device)
         rows = data[self._order]
@@ -145,7 +142,7 @@ class Candidates:
         """Indices of the probe's rows."""
         return self._order[:PROBE_ROWS]
 
-    def probe(self, start: Start) -> Tensor:
+    def probe(self, start: Candidate) -> Tensor:
         """Latents of the probe."""
         return self._probes[start.kind, start.scale][0]
 
@@ -158,7 +155,7 @@ class Candidates:
                 ranges = [self._length_scale]
             profiles = [self._profile(probes, length_scale, noise_share) for length_scale in ranges]
             best = max(profiles, key=attrgetter("evidence"))
-            candidates.append(Start(kind, scale, best))
+            candidates.append(Candidate(kind, scale, best))
         return Comparison(tuple(candidates), len(self._samples))
 
     def _profile(self, probes: list[Tensor], length_scale: float, noise_share: float) -> Profile:
@@ -167,8 +164,7 @@ class Candidates:
             profile_evidence(
                 self._rows[sample],
                 latents,
-                self._manifold,
-                self._kernel,
+                self._covariance,
                 [length_scale],
                 n_columns=self._n_columns,
                 noise_share=noise_share,
@@ -178,7 +174,7 @@ class Candidates:
         evidence = sum(profile.evidence for profile in profiles) / len(profiles)
         return replace(profiles[0], evidence=evidence)
 
-    def latents(self, start: Start) -> Tensor:
+    def latents(self, start: Candidate) -> Tensor:
         """Latents of all rows, in their order."""
         shuffled = self._sources[start.kind].everything(start.scale)
         return torch.empty_like(shuffled).index_copy_(0, self._order, shuffled)

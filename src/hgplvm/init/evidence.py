@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from hgplvm import linalg
+from hgplvm.covariance import CovarianceFunction
 from hgplvm.errors import NotPositiveDefiniteError
-from hgplvm.geometry import Manifold
 from hgplvm.init.mds import squared_distances
 from hgplvm.init.simple import subsample
-from hgplvm.kernels import Kernel
 
 __all__ = ["Profile", "profile_evidence", "variogram"]
 
@@ -36,8 +35,7 @@ class Profile:
 def profile_evidence(
     data: Tensor,
     latents: Tensor,
-    manifold: Manifold,
-    kernel: Kernel,
+    covariance: CovarianceFunction,
     length_scales: Sequence[float],
     *,
     noise_share: float,
@@ -53,10 +51,11 @@ def profile_evidence(
     n = data.shape[0]
     square = max(data.square().sum().item() / (n * n_columns), 1e-12)
     noise = noise_share * square
-    distance = manifold.pairwise_distance(latents)
+    distance = covariance.manifold.pairwise_distance(latents)
     best = Profile(-math.inf, square, noise, length_scales[0])
     for length_scale in length_scales:
-        correlation = kernel.profile(distance / length_scale)
+        at = covariance.at({"variance": 1.0, "length_scale": length_scale})
+        correlation = at.correlation(distance)
         variance = (square - noise) / max(1.0 - correlation.mean().item(), 1e-6)
         try:
             factor = linalg.cholesky(variance * correlation, shift=noise)
@@ -74,8 +73,7 @@ def profile_evidence(
 def variogram(
     data: Tensor,
     latents: Tensor,
-    manifold: Manifold,
-    kernel: Kernel,
+    covariance: CovarianceFunction,
     length_scale: float,
     *,
     n_columns: int,
@@ -83,7 +81,7 @@ def variogram(
 ) -> tuple[float, float]:
     """Variance σ and noise β⁻¹ that fit the squared data distances.
 
-    The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - g(d_ij/κ)) + β⁻¹``: a straight line, fitted by
+    The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - ρ(d_ij)) + β⁻¹``: a straight line, fitted by
     least squares on (a sample of) the pairs and kept above the floor. `data` may have been rotated
     to fewer columns than the D = `n_columns` that they stand for.
     """
@@ -91,8 +89,9 @@ def variogram(
     n = rows.shape[0]
     above = torch.triu_indices(n, n, 1, device=data.device)
     target = squared_distances(rows)[above[0], above[1]] / (2.0 * n_columns)
-    distances = manifold.pairwise_distance(points)[above[0], above[1]]
-    rise = 1.0 - kernel.profile(distances / length_scale)
+    distances = covariance.manifold.pairwise_distance(points)[above[0], above[1]]
+    at = covariance.at({"variance": 1.0, "length_scale": length_scale})
+    rise = 1.0 - at.correlation(distances)
     centred = rise - rise.mean()
     power = centred.square().mean().item()
     mean = target.mean().item()

@@ -15,10 +15,9 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from hgplvm.geometry import Manifold
 from hgplvm.init.simple import scaled
-from hgplvm.objectives import Parameters, inside
-from hgplvm.objectives.parameters import LATENT_RADIUS
+from hgplvm.manifolds import Manifold
+from hgplvm.objectives import Parameters
 from hgplvm.objectives.stress import StressObjective
 from hgplvm.optim import LBFGS, Adam
 
@@ -128,7 +127,7 @@ def embed(
     weights = targets.weights(unit).fill_diagonal_(0.0)
     latents = begin
     for scale in scales:
-        aims = _aims(unit, scale)
+        aims = _aims(unit, scale, manifold)
         if latents is None:
             latents = _classical(aims, n_components, manifold, generator)
         else:
@@ -138,9 +137,9 @@ def embed(
         yield latents
 
 
-def _aims(unit: Tensor, scale: float) -> Tensor:
+def _aims(unit: Tensor, scale: float, manifold: Manifold) -> Tensor:
     """Targets at a scale, cut where the latents cannot reach."""
-    return (scale * unit).clamp_max_(2.0 * LATENT_RADIUS[unit.dtype])
+    return (scale * unit).clamp_max_(manifold.diameter(unit.dtype))
 
 
 def _relax(objective: StressObjective, latents: Tensor, max_iter: int, tol: float) -> Tensor:
@@ -149,7 +148,7 @@ def _relax(objective: StressObjective, latents: Tensor, max_iter: int, tol: floa
     here = objective.evaluate(parameters)
     for _ in range(max_iter):
         step = optimizer.step(objective, parameters, here)
-        done = step.stalled is not None or step.evaluation.value - here.value < -tol * here.value
+        done = step.stop is not None or step.evaluation.value - here.value < -tol * here.value
         parameters, here = step.parameters, step.evaluation
         if done:
             break
@@ -172,7 +171,9 @@ def place(
     placed = []
     for rows in torch.split(data, size):
         unit = targets.between(rows, anchor_data)
-        objective = StressObjective(_aims(unit, scale), targets.weights(unit), manifold, anchors)
+        objective = StressObjective(
+            _aims(unit, scale, manifold), targets.weights(unit), manifold, anchors
+        )
         optimizer = Adam(PLACING_RATE * scale, horizon=PLACING_STEPS)
         parameters = Parameters(anchors[unit.argmin(1)], {}, ())
         here = objective.evaluate(parameters)
@@ -196,4 +197,4 @@ def _classical(
     noise = torch.randn(tangents.shape, generator=generator, dtype=torch.float64).to(tangents)
     tangents = tangents + 1e-3 * tangents.std().clamp_min(1e-6) * noise
     # half way in: the stress pushes out, which is easier than to pull through
-    return inside(manifold, manifold.from_tangent(0.5 * tangents))
+    return manifold.inside(manifold.from_tangent(0.5 * tangents))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hgplvm.geometry import Manifold
-from hgplvm.objectives import inside
+from hgplvm.manifolds import Manifold
 
 __all__ = [
     "median_distance",
@@ -79,7 +78,7 @@ def scaled(tangents: Tensor, manifold: Manifold, distance: float) -> Tensor:
         if abs(median - distance) <= 1e-3 * distance or median == 0:
             break
         factor *= distance / median
-    return inside(manifold, manifold.from_tangent(factor * tangents))
+    return manifold.inside(manifold.from_tangent(factor * tangents))
 
 
 def median_distance(points: Tensor, manifold: Manifold) -> float:

@@ -2,8 +2,9 @@
 
 ``exact`` is the log marginal likelihood of the paper's hGP-LVM, ``bound`` the collapsed bound for
 given Ψ statistics, ``collapsed`` computes them for the sparse and the Bayesian model, and
-``vecchia`` is the nearest-neighbour likelihood. An objective knows its data, a manifold and a
-kernel; it takes :class:`Parameters` and returns an :class:`Evaluation`.
+``vecchia`` is the nearest-neighbour likelihood. An objective knows its data, a covariance
+function (:mod:`hgplvm.covariance`) and a noise (:mod:`hgplvm.noise`); it takes :class:`Parameters`
+and returns an :class:`Evaluation`.
 """
 
 from hgplvm.objectives.collapsed import BayesianObjective, CollapsedObjective, SparseObjective
@@ -13,7 +14,6 @@ from hgplvm.objectives.parameters import (
     KeptObjective,
     Objective,
     Parameters,
-    inside,
 )
 from hgplvm.objectives.vecchia import VecchiaObjective
 
@@ -27,5 +27,4 @@ __all__ = [
     "Parameters",
     "SparseObjective",
     "VecchiaObjective",
-    "inside",
 ]

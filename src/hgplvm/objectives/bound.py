@@ -1,14 +1,16 @@
 """The collapsed bound for given Ψ statistics: value and closed-form derivatives.
 
-With ``P = Ψ₁Y`` and ``A = K_mm + βΨ₂`` (paper, Eqs. for the sparse and the Bayesian bound)::
+With noise precisions ``w_n`` of the rows (all β in the paper) inside the statistics,
+``Ψ₂ = Σ w_n E[kkᵀ]``, ``P = Σ w_n ψ₁ₙ y_nᵀ``, ``ψ₀ = Σ w_n σ`` and ``A = K_mm + Ψ₂`` (paper, Eqs.
+for the sparse and the Bayesian bound)::
 
-    F = ND/2 (log β - log 2π) - D/2 (log|A| - log|K_mm|) - β/2 tr YYᵀ
-        + β²/2 tr(PᵀA⁻¹P) - βD/2 (ψ₀ - tr(K_mm⁻¹Ψ₂))
+    F = D/2 Σ log w_n - ND/2 log 2π - D/2 (log|A| - log|K_mm|) - ½ Σ w_n ‖y_n‖²
+        + ½ tr(PᵀA⁻¹P) - D/2 (ψ₀ - tr(K_mm⁻¹Ψ₂))
 
-in the whitened form: ``K_mm = LLᵀ``, ``B = L⁻¹Ψ₂L⁻ᵀ``, ``I + βB = L_B L_Bᵀ``. The sparse model, the
-Bayesian model and both manifolds share it: everything that grows with N has been summed before.
+in the whitened form: ``K_mm = LLᵀ``, ``B = L⁻¹Ψ₂L⁻ᵀ``, ``I + B = L_B L_Bᵀ``. The sparse model, the
+Bayesian model and all manifolds share it: everything that grows with N has been summed before.
 Where entries are missing, YYᵀ gains diag(u) (:mod:`hgplvm.objectives.responses`), and so PPᵀ gains
-``U = Σ_i u_i ψ₁ᵢψ₁ᵢᵀ``.
+``U = Σ_n u_n w_n² ψ₁ₙψ₁ₙᵀ``.
 """
 
 from __future__ import annotations
@@ -32,20 +34,23 @@ class Statistics:
     ----------
     n_rows, n_columns : int
         N and D.
+    log_precision : float
+        ``Σ_n log w_n``.
     psi0 : float
-        ``ψ₀ = Σ_i E[k(x_i, x_i)] = Nσ``.
+        ``ψ₀ = Σ_n w_n E[k(x_n, x_n)]``.
     psi2 : Tensor [M, M]
-        ``Ψ₂ = Σ_i E[k_mi k_im]``.
+        ``Ψ₂ = Σ_n w_n E[k_mn k_nm]``.
     projection : Tensor [M, D]
-        ``P = Ψ₁Y``.
+        ``P = Σ_n w_n ψ₁ₙ y_nᵀ``.
     squares : float
-        ``tr YYᵀ``.
+        ``Σ_n w_n E‖y_n‖²``.
     unseen : Tensor [M, M], optional
         U, where entries are missing.
     """
 
     n_rows: int
     n_columns: int
+    log_precision: float
     psi0: float
     psi2: Tensor
     projection: Tensor
@@ -57,19 +62,19 @@ class Statistics:
 class Bound:
     """Value of the bound and its derivatives.
 
-    ``∂F/∂Ψ₁ = βEYᵀ`` is given by ``weights = βE`` [M, D], since Ψ₁ itself is never held whole.
+    ``∂F/∂Ψ₁ = w E Yᵀ`` is given by E, since Ψ₁ itself is never held whole.
     """
 
     value: float
-    weights: Tensor  # βE, with E = βA⁻¹P: the posterior mean of the inducing variables is K_mm E
+    weights: Tensor  # E = A⁻¹P [M, D]: the posterior mean of the inducing variables is K_mm E
     psi2: Tensor  # ∂F/∂Ψ₂ [M, M]
     gram: Tensor  # ∂F/∂K_mm [M, M]
     psi0: float  # ∂F/∂ψ₀
-    beta: float  # ∂F/∂β
-    unseen: Tensor | None  # β²A⁻¹: times u_iψ₁ᵢ, what missing entries add to ∂F/∂Ψ₁
+    log_precision: float  # ∂F/∂log w, where all rows have the same
+    inverse: Tensor | None  # A⁻¹, where entries are missing
 
 
-def collapsed_bound(gram: Tensor, statistics: Statistics, beta: float) -> Bound:
+def collapsed_bound(gram: Tensor, statistics: Statistics) -> Bound:
     """Evaluate the bound.
 
     Parameters
@@ -78,52 +83,54 @@ def collapsed_bound(gram: Tensor, statistics: Statistics, beta: float) -> Bound:
         K_mm, jitter included.
     statistics : Statistics
         Sums over the rows.
-    beta : float
-        Noise precision β.
     """
     n, d, psi2 = statistics.n_rows, statistics.n_columns, statistics.psi2
     eye = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     whitener = _inverse_lower(linalg.cholesky(gram), eye)  # L⁻¹
     white = whitener @ psi2 @ whitener.mT  # B
-    factor = linalg.cholesky_shifted(beta * white)  # L_B
+    factor = linalg.cholesky_shifted(white)  # L_B
     inner = _inverse_lower(factor, eye)  # L_B⁻¹
     half = inner @ (whitener @ statistics.projection)  # L_B⁻¹L⁻¹P
 
     log_det = linalg.log_det_from_cholesky(factor).item()  # log|A| - log|K_mm|
     captured = white.diagonal().sum().item()  # tr K_mm⁻¹Ψ₂
     quadratic = half.square().sum().item()  # tr PᵀA⁻¹P
-    e = beta * (whitener.mT @ (inner.mT @ half))  # E = βA⁻¹P
+    e = whitener.mT @ (inner.mT @ half)  # E = A⁻¹P
     outer = e @ e.mT
-    solved: Tensor | None = None
+    inverse: Tensor | None = None
     if statistics.unseen is not None:
-        solve = inner @ whitener
-        solve = solve.mT @ solve  # A⁻¹
-        quadratic += (solve * statistics.unseen).sum().item()
-        outer = outer + beta**2 * solve @ statistics.unseen @ solve
-        solved = beta**2 * solve
+        inverse = inner @ whitener
+        inverse = inverse.mT @ inverse  # A⁻¹
+        quadratic += (inverse * statistics.unseen).sum().item()
+        outer = outer + inverse @ statistics.unseen @ inverse
     missed = statistics.psi0 - captured
     value = 0.5 * (
-        n * d * (math.log(beta) - math.log(2.0 * math.pi))
+        d * statistics.log_precision
+        - n * d * math.log(2.0 * math.pi)
         - d * log_det
-        - beta * statistics.squares
-        + beta**2 * quadratic
-        - beta * d * missed
+        - statistics.squares
+        + quadratic
+        - d * missed
     )
 
-    posterior = inner.mT @ inner  # (I + βB)⁻¹
+    posterior = inner.mT @ inner  # (I + B)⁻¹
     difference = whitener.mT @ (eye - posterior) @ whitener  # K_mm⁻¹ - A⁻¹
     spread = whitener.mT @ white @ whitener  # K_mm⁻¹Ψ₂K_mm⁻¹
-    through_a = (posterior * white).sum().item()  # tr A⁻¹Ψ₂
-    through_e = (outer * psi2).sum().item()  # tr EᵀΨ₂E
+    by_psi2 = 0.5 * (d * difference - outer)
+    # every statistic is proportional to w, and U to its square
+    by_log_precision = (
+        0.5 * (n * d - statistics.squares - d * statistics.psi0)
+        + (by_psi2 * psi2).sum().item()
+        + quadratic
+    )
     return Bound(
         value=value,
-        weights=beta * e,
-        psi2=0.5 * beta * (d * difference - outer),
-        gram=0.5 * (d * difference - outer - beta * d * spread),
-        psi0=-0.5 * beta * d,
-        beta=0.5 * (n * d / beta - d * through_a - statistics.squares - through_e - d * missed)
-        + quadratic * beta,  # tr EᵀP = β tr PᵀA⁻¹P
-        unseen=solved,
+        weights=e,
+        psi2=by_psi2,
+        gram=0.5 * (d * difference - outer - d * spread),
+        psi0=-0.5 * d,
+        log_precision=by_log_precision,
+        inverse=inverse,
     )
 
 

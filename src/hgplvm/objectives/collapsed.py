@@ -15,16 +15,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from hgplvm.geometry import Manifold, wrapped_normal
-from hgplvm.kernels import Kernel, cusp_division
+from hgplvm.covariance import CovarianceFunction, CovarianceGradient, Pairs
+from hgplvm.manifolds import wrapped_normal
+from hgplvm.noise import Noise
 from hgplvm.objectives.bound import Bound, Statistics, collapsed_bound
-from hgplvm.objectives.features import jittered
+from hgplvm.objectives.features import add_inducing_gradient, jittered_gram
 from hgplvm.objectives.parameters import Evaluation, Parameters
 from hgplvm.objectives.responses import Imputation, Responses
 
@@ -34,15 +34,6 @@ __all__ = ["BayesianObjective", "CollapsedObjective", "SparseObjective"]
 CACHED_ENTRIES = 2**17
 GPU_ENTRIES = 2**26
 BLOCK_ROWS = 2**14
-
-
-@dataclass(frozen=True)
-class _Pairs:
-    """Kernel between the nodes of a chunk of rows and the inducing points: [n·H, M] each."""
-
-    squared: Tensor  # squared chords
-    ratio: Tensor  # d/κ
-    value: Tensor  # σ g(d/κ)
 
 
 class CollapsedObjective(ABC):
@@ -68,19 +59,17 @@ class CollapsedObjective(ABC):
     def __init__(
         self,
         data: Tensor,
-        manifold: Manifold,
-        kernel: Kernel,
+        covariance: CovarianceFunction,
+        noise: Noise,
         *,
         n_inducing: int,
         inducing_update: int,
         generator: torch.Generator,
         chunk_size: int | None = None,
-        noise_floor: float = 0.0,
         imputation: Imputation | None = None,
     ) -> None:
-        self.manifold = manifold
-        self.kernel = kernel
-        self.noise_floor = noise_floor
+        self.covariance, self.noise = covariance, noise
+        self.manifold = covariance.manifold
         self.responses = Responses(data, imputation)
         self.n_rows, self.n_columns = data.shape
         self.n_entries = self.responses.n_entries
@@ -126,53 +115,37 @@ class CollapsedObjective(ABC):
 
     # --- value and gradient ---------------------------------------------------------------
 
-    def noise_variance(self, parameters: Parameters) -> float:
-        """``β⁻¹``."""
-        return self.noise_floor + parameters.positive("noise")
-
     def value(self, parameters: Parameters) -> float:
         """Bound alone: one pass."""
-        gram = self._inducing_pairs(parameters).value
-        bound = collapsed_bound(
-            jittered(gram, parameters.positive("variance")),
-            self.statistics(parameters, self.data),
-            1.0 / self.noise_variance(parameters),
-        )
+        if self.inducing.numel() == 0:
+            self.draw(parameters)
+        gram = jittered_gram(self.covariance.at(parameters.values), self.inducing)
+        bound = collapsed_bound(gram, self.statistics(parameters, self.data))
         return bound.value + self.responses.entropy - self._divergence(parameters)
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """Bound and gradient: two passes."""
         if self.inducing.numel() == 0:
             self.draw(parameters)
-        inducing = self._inducing_pairs(parameters)
-        gram = jittered(inducing.value, parameters.positive("variance"))
-        beta = 1.0 / self.noise_variance(parameters)
-        bound = collapsed_bound(gram, self.statistics(parameters, self.data), beta)
+        covariance = self.covariance.at(parameters.values)
+        statistics = self.statistics(parameters, self.data)
+        bound = collapsed_bound(jittered_gram(covariance, self.inducing), statistics)
 
-        length_scale, variance = (parameters.positive(k) for k in ("length_scale", "variance"))
-        # σ moves K_mm, every K^(h), and ψ₀; κ all but the last
-        by_variance = (bound.gram * gram).sum() + bound.psi0 * self.n_rows * variance
-        slope = variance * self.kernel.slope(inducing.ratio, inducing.value / variance)
-        by_length_scale = -(bound.gram * slope * inducing.ratio).sum()
+        total = CovarianceGradient(parameters.free, self.data)
+        total.add_variance(bound.psi0 * statistics.psi0)
+        add_inducing_gradient(covariance, self.inducing, bound.gram, total)
+        precision = 1.0 / self.noise.variances(parameters)  # w
+        by_row: list[Tensor] = []  # ∂F/∂w
         divergence = 0.0
         rows_gradient: dict[str, list[Tensor]] = {}
         for block in self._blocks():
             nodes, weights = self._nodes(parameters, block)
             frames = []
             for rows, chunk in self._chunks(block, nodes, len(weights)):
-                pairs = self._pairs(chunk, parameters)
-                pull, through_value = self._pull(bound, pairs, rows, weights)
-                by_variance = by_variance + through_value
-                slope = variance * self.kernel.slope(pairs.ratio, pairs.value / variance)
-                pull = pull.mul_(slope)  # κ ∂F/∂d
-                if "length_scale" in parameters.free:
-                    by_length_scale = by_length_scale - (pull * pairs.ratio).sum()
-                directions = cusp_division(
-                    pull.mul_(-1.0 / length_scale), self.manifold.sinh_from_chord(pairs.squared)
-                )
-                frames.append(
-                    self.manifold.direction_sums(chunk, self.inducing, directions, pairs.squared)
-                )
+                pairs = covariance.pairs(chunk, self.inducing)
+                by_value, more = self._by_value(bound, pairs, rows, weights, precision)
+                by_row += more
+                frames.append(pairs.back(by_value, total))
             part, block_divergence = self._rows_gradient(
                 parameters, block, nodes, torch.cat(frames)
             )
@@ -180,77 +153,97 @@ class CollapsedObjective(ABC):
             for name, value in part.items():
                 rows_gradient.setdefault(name, []).append(value)
 
+        if self.noise.per_row:  # ∂F/∂a = -w² ∂F/∂w
+            by_noise = -precision.square() * torch.cat(by_row)
+        else:
+            by_noise = -precision * bound.log_precision
         gradients = {name: torch.cat(parts) for name, parts in rows_gradient.items()}
-        gradients["variance"] = by_variance
-        gradients["length_scale"] = by_length_scale
-        # ∂β/∂log(noise) = -β² noise
-        gradients["noise"] = self.data.new_tensor(
-            -bound.beta * beta**2 * parameters.positive("noise")
-        )
-        flat = [gradients["latents"], *(gradients[name] for name in parameters.free)]
-        total = bound.value + self.responses.entropy - divergence
-        return Evaluation(total, torch.cat([g.reshape(-1) for g in flat]))
+        gradients |= {**total.gradients(), **self.noise.gradients(parameters, by_noise)}
+        total_value = bound.value + self.responses.entropy - divergence
+        return Evaluation(total_value, parameters.flat(gradients["latents"], gradients))
 
     # --- the two passes -------------------------------------------------------------------
 
     def statistics(self, parameters: Parameters, data: Tensor) -> Statistics:
         """First pass: sums over the rows, of data that may be those before their rotation."""
+        covariance = self.covariance.at(parameters.values)
         m, unseen = self.inducing.shape[0], self.responses.unseen
         psi2 = data.new_zeros(m, m)
         projection = data.new_zeros(m, data.shape[1])
-        spread = None if unseen is None else torch.zeros_like(psi2)
+        missing = None if unseen is None else torch.zeros_like(psi2)
+        w = 1.0 / self.noise.variances(parameters)
+        per_row = self.noise.per_row
         for block in self._blocks():
             nodes, weights = self._nodes(parameters, block)
             for rows, chunk in self._chunks(block, nodes, len(weights)):
-                value = self._pairs(chunk, parameters).value  # [n·H, M], a row's nodes together
+                value = covariance.gram(chunk, self.inducing)  # [n·H, M], a row's nodes together
                 weighted, psi1 = value, value
                 if len(weights) > 1:
                     weighted = (value.view(-1, len(weights), m) * weights[:, None]).view(-1, m)
                     psi1 = weighted.view(-1, len(weights), m).sum(1)
+                if per_row:
+                    each = w[rows].repeat_interleave(len(weights))
+                    weighted, psi1 = weighted * each[:, None], psi1 * w[rows, None]
                 psi2.addmm_(weighted.mT, value)
                 projection.addmm_(psi1.mT, data[rows])
-                if unseen is not None and spread is not None:
-                    spread.addmm_((psi1 * unseen[rows, None]).mT, psi1)
-        variance = parameters.positive("variance")
-        psi0 = self.n_rows * variance
+                if unseen is not None and missing is not None:
+                    missing.addmm_((psi1 * unseen[rows, None]).mT, psi1)
+        squares = self.responses.squares
+        if per_row:
+            log_precision, precision = w.log().sum().item(), w.sum().item()
+            squares_rows = self.data.square().sum(1) + (0.0 if unseen is None else unseen)
+            squares = (w * squares_rows).sum().item()
+        else:  # one factor for all
+            log_precision, precision = self.n_rows * w.log().item(), self.n_rows * w.item()
+            psi2, projection, squares = psi2 * w, projection * w, squares * w.item()
+            missing = None if missing is None else missing * w.square()
+        psi0 = covariance.diagonal * precision
         return Statistics(
-            self.n_rows, self.n_columns, psi0, psi2, projection, self.responses.squares, spread
+            self.n_rows, self.n_columns, log_precision, psi0, psi2, projection, squares, missing
         )
 
-    def _pull(
-        self, bound: Bound, pairs: _Pairs, rows: slice, weights: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """``∂F/∂K^(h)`` for a chunk [n·H, M], and ``Σ ∂F/∂K^(h) ∘ K^(h)``."""
-        through_psi1 = self.data[rows] @ bound.weights.mT  # βYEᵀ, [n, M]
-        if bound.unseen is not None and self.responses.unseen is not None:
-            psi1 = pairs.value.view(-1, len(weights), pairs.value.shape[1])
-            psi1 = (psi1 * weights[:, None]).sum(1)
-            through_psi1 += self.responses.unseen[rows, None] * (psi1 @ bound.unseen)
-        pull = pairs.value @ bound.psi2  # [n·H, M]
-        if len(weights) == 1:
-            pull.mul_(2.0).add_(through_psi1)
+    def _by_value(
+        self, bound: Bound, pairs: Pairs, rows: slice, weights: Tensor, precision: Tensor
+    ) -> tuple[Tensor, list[Tensor]]:
+        """``∂F/∂K^(h)`` for a chunk [n·H, M], and with noise for each row ``∂F/∂w`` [n].
+
+        ``∂F/∂w_n = ½ [D/w_n + Σ_h ∂F/∂K^(h)∘K^(h)/w_n + ψ₁ₙ·∂F/∂ψ₁ₙ - ‖y_n‖² - u_n - Dσ]``.
+        """
+        value, n_nodes = pairs.value(), len(weights)
+        shape = (-1, n_nodes, value.shape[1])
+        per_row, unseen = self.noise.per_row, self.responses.unseen
+        # one precision for all is multiplied into the small matrices
+        factor = 1.0 if per_row else precision
+        e, by_psi2 = factor * bound.weights, factor * bound.psi2
+        through_psi1 = self.data[rows] @ e.mT  # [n, M]
+        psi1 = value
+        if per_row or unseen is not None:
+            psi1 = (value.view(shape) * weights[:, None]).sum(1)
+        if unseen is not None and bound.inverse is not None:
+            share = unseen[rows] * (precision[rows] if per_row else precision.square())
+            through_psi1 += share[:, None] * (psi1 @ bound.inverse)
+        by_value = value @ by_psi2  # [n·H, M]
+        if n_nodes == 1:
+            by_value.mul_(2.0).add_(through_psi1)
         else:
-            shape = (-1, len(weights), pull.shape[1])
-            view = pull.view(shape).mul_(2.0).add_(through_psi1[:, None, :])
+            view = by_value.view(shape).mul_(2.0).add_(through_psi1[:, None, :])
             view.mul_(weights[:, None])
-        return pull, torch.dot(pull.view(-1), pairs.value.view(-1))
-
-    def _pairs(self, nodes: Tensor, parameters: Parameters) -> _Pairs:
-        manifold = self.manifold
-        squared = manifold.pair_squared_chord(
-            manifold.pair_features(nodes), manifold.pair_features(self.inducing)
+        if not per_row:
+            return by_value, []
+        w = precision[rows]
+        whole = (by_value * value).view(len(w), -1).sum(1)
+        squares = self.data[rows].square().sum(1) + (0.0 if unseen is None else unseen[rows])
+        by_w = 0.5 * (
+            self.n_columns * (1.0 / w - pairs.covariance.diagonal)
+            + whole
+            + (psi1 * through_psi1).sum(1)
+            - squares
         )
-        ratio = manifold.distance_from_chord(squared).div_(parameters.positive("length_scale"))
-        value = self.kernel.profile(ratio).mul_(parameters.positive("variance"))
-        return _Pairs(squared, ratio, value)
-
-    def _inducing_pairs(self, parameters: Parameters) -> _Pairs:
-        if self.inducing.numel() == 0:
-            self.draw(parameters)
-        return self._pairs(self.inducing, parameters)
+        by_value.view(len(w), -1).mul_(w[:, None])
+        return by_value, [by_w]
 
     def _blocks(self) -> Iterator[slice]:
-        """Rows whose nodes are placed together: arrays of size [rows, H, Q+1]."""
+        """Rows whose nodes are points together: arrays of size [rows, H, Q+1]."""
         on_cpu = self.data.device.type == "cpu"
         size = self.chunk_size or (BLOCK_ROWS if on_cpu else GPU_ENTRIES // self.n_inducing)
         for start in range(0, self.n_rows, size):
@@ -324,8 +317,8 @@ class BayesianObjective(CollapsedObjective):
     def __init__(
         self,
         data: Tensor,
-        manifold: Manifold,
-        kernel: Kernel,
+        covariance: CovarianceFunction,
+        noise: Noise,
         *,
         n_components: int,
         quadrature: str = "unscented",
@@ -337,18 +330,16 @@ class BayesianObjective(CollapsedObjective):
         inducing_update: int,
         generator: torch.Generator,
         chunk_size: int | None = None,
-        noise_floor: float = 0.0,
         imputation: Imputation | None = None,
     ) -> None:
         super().__init__(
             data,
-            manifold,
-            kernel,
+            covariance,
+            noise,
             n_inducing=n_inducing,
             inducing_update=inducing_update,
             generator=generator,
             chunk_size=chunk_size,
-            noise_floor=noise_floor,
             imputation=imputation,
         )
         self.prior_scale = prior_scale
@@ -386,14 +377,14 @@ class BayesianObjective(CollapsedObjective):
     def _rows_zeta(self, rows: slice) -> Tensor:
         return self._zeta[rows] if self._zeta.ndim == 3 else self._zeta
 
-    def _placed(self, mean: Tensor, std: Tensor, rows: slice) -> Tensor:
+    def _points(self, mean: Tensor, std: Tensor, rows: slice) -> Tensor:
         """Nodes [n, H, Q+1]."""
         zeta = self._rows_zeta(rows)
-        return wrapped_normal.place(self.manifold, mean.unsqueeze(1), std.unsqueeze(1), zeta)
+        return wrapped_normal.points(self.manifold, mean.unsqueeze(1), std.unsqueeze(1), zeta)
 
     def _nodes(self, parameters: Parameters, rows: slice) -> tuple[Tensor, Tensor]:
         std = parameters.logs["std"][rows].exp()
-        nodes = self._placed(parameters.latents[rows], std, rows)
+        nodes = self._points(parameters.latents[rows], std, rows)
         return nodes.flatten(0, 1), self._weights
 
     def _kl_rows(self, nodes: Tensor, std: Tensor, rows: slice) -> Tensor:
@@ -410,14 +401,14 @@ class BayesianObjective(CollapsedObjective):
         """Pass node gradients on to μ and log s; the KL divergence adds its own to the nodes."""
         mean, std = parameters.latents[rows], parameters.logs["std"][rows].exp()
         zeta = self._rows_zeta(rows)
-        placed = nodes.view(len(mean), -1, nodes.shape[-1])  # [n, H, Q+1]
-        frame = frame.view(*placed.shape[:2], -1)
-        divergence = self._kl_rows(placed, std, rows).sum().item()
+        points = nodes.view(len(mean), -1, nodes.shape[-1])  # [n, H, Q+1]
+        frame = frame.view(*points.shape[:2], -1)
+        divergence = self._kl_rows(points, std, rows).sum().item()
         by_move, by_std = wrapped_normal.pull_back(
             self.manifold,
             mean,
             std,
-            placed,
+            points,
             frame,
             zeta,
             self._weights,
@@ -432,6 +423,6 @@ class BayesianObjective(CollapsedObjective):
         total = 0.0
         for rows in self._blocks():
             std = parameters.logs["std"][rows].exp()
-            nodes = self._placed(parameters.latents[rows], std, rows)
+            nodes = self._points(parameters.latents[rows], std, rows)
             total += self._kl_rows(nodes, std, rows).sum().item()
         return total

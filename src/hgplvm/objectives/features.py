@@ -13,11 +13,9 @@ import torch
 from torch import Tensor
 
 from hgplvm import linalg
-from hgplvm.geometry import Manifold
-from hgplvm.kernels import Kernel, gram, gram_gradient
-from hgplvm.objectives.parameters import Parameters
+from hgplvm.covariance import Covariance, CovarianceGradient
 
-__all__ = ["InducingFeatures", "jittered", "jittered_gram"]
+__all__ = ["InducingFeatures", "add_inducing_gradient", "jittered", "jittered_gram"]
 
 # on the diagonal of K_mm, as a share of σ: coincident inducing points must not break it
 JITTER = {torch.float64: 1e-10, torch.float32: 1e-5}
@@ -30,12 +28,18 @@ def jittered(gram: Tensor, variance: float) -> Tensor:
     return result
 
 
-def jittered_gram(
-    kernel: Kernel, manifold: Manifold, inducing: Tensor, *, variance: float, length_scale: float
-) -> Tensor:
+def jittered_gram(covariance: Covariance, inducing: Tensor) -> Tensor:
     """Evaluate ``K_mm``, jitter included."""
-    scales = {"variance": variance, "length_scale": length_scale}
-    return jittered(gram(kernel, manifold, inducing, inducing, **scales), variance)
+    return jittered(covariance.gram(inducing, inducing), covariance.diagonal)
+
+
+def add_inducing_gradient(
+    covariance: Covariance, inducing: Tensor, by_gram: Tensor, total: CovarianceGradient
+) -> None:
+    """Pass ``∂F/∂K_mm``, jitter included, on to the parameters; the points are held fixed."""
+    jitter = JITTER[by_gram.dtype] * covariance.diagonal
+    total.add_variance(jitter * by_gram.diagonal().sum())
+    covariance.pairs(inducing, inducing).back(by_gram.clone(), total)
 
 
 class InducingFeatures:
@@ -43,8 +47,10 @@ class InducingFeatures:
 
     Parameters
     ----------
-    parameters : Parameters
-        Latents of the rows, σ and κ.
+    covariance : Covariance
+        Kernel and manifold.
+    latents : Tensor [N, Q+1]
+        Latents of the rows.
     inducing : Tensor [M, Q+1]
         Inducing points, held fixed in the gradient; there may be none.
     chunk_size : int
@@ -57,56 +63,36 @@ class InducingFeatures:
     """
 
     def __init__(
-        self,
-        parameters: Parameters,
-        inducing: Tensor,
-        manifold: Manifold,
-        kernel: Kernel,
-        *,
-        chunk_size: int,
+        self, covariance: Covariance, latents: Tensor, inducing: Tensor, *, chunk_size: int
     ) -> None:
-        self._latents, self._inducing = parameters.latents, inducing
-        self._manifold, self._kernel = manifold, kernel
+        self._covariance, self._latents, self._inducing = covariance, latents, inducing
         self._chunk_size = chunk_size
-        self._scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
-        self.values = self._latents.new_zeros(self._latents.shape[0], inducing.shape[0])
+        self.values = latents.new_zeros(latents.shape[0], inducing.shape[0])
         if inducing.shape[0]:
             eye = torch.eye(inducing.shape[0], dtype=inducing.dtype, device=inducing.device)
-            factor = linalg.cholesky(jittered_gram(kernel, manifold, inducing, **self._scales))
+            factor = linalg.cholesky(jittered_gram(covariance, inducing))
             self._whitener = torch.linalg.solve_triangular(factor, eye, upper=False)  # L⁻¹
             for rows in self._chunks():
-                self.values[rows] = self._covariance(self._latents[rows]) @ self._whitener.mT
-
-    def _covariance(self, x: Tensor) -> Tensor:
-        return gram(self._kernel, self._manifold, x, self._inducing, **self._scales)
+                cross = covariance.gram(latents[rows], inducing)
+                self.values[rows] = cross @ self._whitener.mT
 
     def _chunks(self) -> Iterator[slice]:
         n = self._latents.shape[0]
         for start in range(0, n, self._chunk_size):
             yield slice(start, min(start + self._chunk_size, n))
 
-    def gradient(self, by_values: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Turn ``Γ = ∂F/∂Φ`` into gradients of the latents (in their frames), log σ and log κ.
+    def back(self, by_values: Tensor, total: CovarianceGradient) -> Tensor:
+        """Turn ``Γ = ∂F/∂Φ`` into the gradient of the latents, in their frames, and of parameters.
 
         ``∂F/∂K_nm = ΓL⁻¹`` and ``∂F/∂K_mm = -½ L⁻ᵀ(ΓᵀΦ)L⁻¹``: F does not change when all features
         are turned together, so ΓᵀΦ is symmetric and the derivative of the Cholesky factor is not
         needed.
         """
-        rows = []
         through = by_values.mT @ self.values
-        *_, by_variance, by_length_scale = self._back(
-            self._inducing, -0.5 * self._whitener.mT @ through @ self._whitener
-        )
-        for chunk in self._chunks():
-            frame, _, more_variance, more_length_scale = self._back(
-                self._latents[chunk], by_values[chunk] @ self._whitener
-            )
-            rows.append(frame)
-            by_variance = by_variance + more_variance
-            by_length_scale = by_length_scale + more_length_scale
-        return torch.cat(rows), by_variance, by_length_scale
-
-    def _back(self, x: Tensor, weights: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        return gram_gradient(
-            self._kernel, self._manifold, x, self._inducing, weights, **self._scales
-        )
+        by_gram = -0.5 * self._whitener.mT @ through @ self._whitener
+        add_inducing_gradient(self._covariance, self._inducing, by_gram, total)
+        frames = []
+        for rows in self._chunks():
+            pairs = self._covariance.pairs(self._latents[rows], self._inducing)
+            frames.append(pairs.back(by_values[rows] @ self._whitener, total))
+        return torch.cat(frames)

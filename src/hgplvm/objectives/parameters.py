@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
-from hgplvm.geometry import Manifold
+from hgplvm.manifolds import Manifold
 
-__all__ = ["Evaluation", "KeptObjective", "Objective", "Parameters", "inside"]
+__all__ = ["Evaluation", "KeptObjective", "Objective", "Parameters"]
 
 # Logarithms of positive parameters stay within this bound, in the units that the objective sees.
 LOG_BOUND = 25.0
-
-# Latents stay within this hyperbolic radius, where neighbours at a distance of 1e-10 (float32:
-# 1e-4) still differ in their coordinates.
-LATENT_RADIUS = {torch.float64: 12.0, torch.float32: 6.0}
 
 
 @dataclass(frozen=True)
@@ -29,8 +26,9 @@ class Parameters:
     latents : Tensor [n, Q+1] (flat space: [n, Q])
         Points of the manifold.
     logs : dict of str to Tensor
-        Logarithms of positive parameters: ``variance`` (σ), ``noise`` (β⁻¹ above its floor),
-        ``length_scale`` (κ), and ``std`` (the Bayesian model's [n, Q] deviations).
+        Logarithms of positive parameters: ``variance`` (σ), ``length_scale`` (κ), those of the
+        kernel's shape (``kernel.…``), those of the noise (``noise``), and ``std`` (the Bayesian
+        model's [n, Q] standard deviations).
     free : tuple of str
         The names in `logs` that the fit may change.
     """
@@ -43,14 +41,17 @@ class Parameters:
         """Value of a scalar parameter."""
         return float(self.logs[name].exp())
 
+    @property
+    def values(self) -> dict[str, float]:
+        """Values of all scalar parameters."""
+        return {name: float(log.exp()) for name, log in self.logs.items() if log.ndim == 0}
+
     def moved(self, manifold: Manifold, step: Tensor) -> Parameters:
         """Move by a flat step: ``Exp`` in the frame for the latents, addition for the logs.
 
         The step holds the frame coordinates of all rows [n·Q], then the free logs in order.
         """
-        n = self.latents.shape[0]
-        n_frame = step.numel() - sum(self.logs[name].numel() for name in self.free)
-        tangents = manifold.from_frame(self.latents, step[:n_frame].reshape(n, -1))
+        tangents, n_frame = self._tangents(manifold, step)
         logs, at = dict(self.logs), n_frame
         for name in self.free:
             size = self.logs[name].numel()
@@ -58,20 +59,23 @@ class Parameters:
             logs[name] = moved.clamp(-LOG_BOUND, LOG_BOUND)
             at += size
         latents = manifold.exp_map(self.latents, tangents)
-        return Parameters(inside(manifold, latents), logs, self.free)
+        return Parameters(manifold.inside(latents), logs, self.free)
 
     def transported(self, manifold: Manifold, step: Tensor, there: Parameters) -> Tensor:
         """Parallel transport a flat step from here to `there`, along the geodesics of each row."""
-        n = self.latents.shape[0]
-        n_frame = step.numel() - sum(self.logs[name].numel() for name in self.free)
-        tangents = manifold.from_frame(self.latents, step[:n_frame].reshape(n, -1))
+        tangents, n_frame = self._tangents(manifold, step)
         carried = manifold.parallel_transport(self.latents, there.latents, tangents)
         return torch.cat([manifold.to_frame(there.latents, carried).reshape(-1), step[n_frame:]])
 
+    def _tangents(self, manifold: Manifold, step: Tensor) -> tuple[Tensor, int]:
+        """Tangent vectors of the latents in a flat step, and where the logs begin."""
+        n_frame = step.numel() - sum(self.logs[name].numel() for name in self.free)
+        frame = step[:n_frame].reshape(self.latents.shape[0], -1)
+        return manifold.from_frame(self.latents, frame), n_frame
 
-def inside(manifold: Manifold, latents: Tensor) -> Tensor:
-    """Latents pulled back to where their coordinates can tell them apart."""
-    return manifold.project(latents, LATENT_RADIUS[latents.dtype])
+    def flat(self, latents: Tensor, logs: Mapping[str, Tensor]) -> Tensor:
+        """Join a gradient: frame coordinates [n, Q], then those of the free logs."""
+        return torch.cat([latents.reshape(-1), *(logs[name].reshape(-1) for name in self.free)])
 
 
 @dataclass(frozen=True)

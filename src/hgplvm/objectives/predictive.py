@@ -25,12 +25,11 @@ import torch
 from torch import Tensor
 
 from hgplvm import linalg
-from hgplvm.geometry import Manifold
-from hgplvm.geometry.neighbors import nearest_to
-from hgplvm.kernels import Kernel, Pairs, gram
+from hgplvm.covariance import Covariance, Pairs
+from hgplvm.manifolds import Manifold
+from hgplvm.manifolds._neighbors import nearest_to
 from hgplvm.objectives.bound import Statistics
 from hgplvm.objectives.features import jittered_gram
-from hgplvm.objectives.parameters import Parameters
 
 __all__ = [
     "NeighborPosterior",
@@ -65,8 +64,10 @@ class Posterior:
 
     Attributes
     ----------
-    variance, length_scale, noise : float
-        σ, κ and β⁻¹.
+    covariance : Covariance
+        k, with the values of its parameters.
+    noise : float
+        β⁻¹, of a new row.
     points : Tensor [m, Q+1] or [n, m, Q+1]
         What covariances are taken with; in the second form each x has its own, and so have the
         other arrays a leading axis.
@@ -76,20 +77,22 @@ class Posterior:
         R.
     inverse : Tensor [m, m]
         W.
-    doubt : Tensor [r, D], optional
+    missing_variance : Tensor [r, D], optional
         Variances of the basis rows' entries, where some were missing from the data.
     """
 
-    manifold: Manifold
-    kernel: Kernel
-    variance: float
-    length_scale: float
+    covariance: Covariance
     noise: float
     points: Tensor
     coefficients: Tensor
     basis: Tensor
     inverse: Tensor
-    doubt: Tensor | None = None
+    missing_variance: Tensor | None = None
+
+    @property
+    def manifold(self) -> Manifold:
+        """Latent space."""
+        return self.covariance.manifold
 
     @property
     def local(self) -> bool:
@@ -107,44 +110,44 @@ class Posterior:
 
     def pairs(self, x: Tensor) -> Pairs:
         """Evaluate the kernel between each x and the points: [n, m], or [n, 1, m] if local."""
-        x = x.unsqueeze(1) if self.local else x
-        return Pairs.of(self.kernel, self.manifold, x, self.points, self.length_scale)
+        return self.covariance.pairs(x.unsqueeze(1) if self.local else x, self.points)
 
-    def covariance(self, pairs: Pairs) -> Tensor:
+    def cross(self, pairs: Pairs) -> Tensor:
         """``c = k(x, points)``: [n, m]."""
-        return self.variance * (pairs.profile.squeeze(1) if self.local else pairs.profile)
+        return pairs.value().squeeze(1) if self.local else pairs.value()
 
-    def covariance_gradient(self, pairs: Pairs, by_covariance: Tensor) -> Tensor:
-        """Gradient in the frames at x [n, Q] from ``∂F/∂c`` [n, m]."""
-        weights = self.variance * by_covariance
+    def cross_gradient(self, pairs: Pairs, by_cross: Tensor) -> Tensor:
+        """Gradient in the frames at x [n, Q] from ``∂F/∂c`` [n, m], which is overwritten."""
         if not self.local:
-            return pairs.gradient(weights)
-        return pairs.gradient(weights.unsqueeze(1)).squeeze(1)
+            return pairs.back(by_cross)
+        return pairs.back(by_cross.unsqueeze(1)).squeeze(1)
 
     def reading(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Coefficients a [n, r], ``cW`` [n, m] and the variance v [n], its noise included."""
         weights = rows_times(c, self.inverse)
         same = self.coefficients is self.inverse
         a = weights if same else rows_times(c, self.coefficients)
-        total = self.variance + self.noise
+        total = self.covariance.diagonal + self.noise
         # never below the noise, whatever rounding says
         spread = (total - (c * weights).sum(1)).clamp_min(max(self.noise, 1e-12 * total))
         return a, weights, spread
 
     def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [n, D] and variance [n] of a new row at each x, its noise included."""
-        a, _, variance = self.reading(self.covariance(self.pairs(x)))
+        a, _, variance = self.reading(self.cross(self.pairs(x)))
         return rows_times(a, self.basis), variance
 
     def predict_entries(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of each entry of a new row at each x: [n, D] both.
 
-        What was missing from the data adds its own variance, ``Σ a² doubt``.
+        What was missing from the data adds its own variance, ``Σ a² missing_variance``.
         """
-        a, _, variance = self.reading(self.covariance(self.pairs(x)))
+        a, _, variance = self.reading(self.cross(self.pairs(x)))
         mean = rows_times(a, self.basis)
         spread = variance[:, None].expand_as(mean)
-        return mean, spread if self.doubt is None else spread + rows_times(a.square(), self.doubt)
+        return mean, spread if self.missing_variance is None else spread + rows_times(
+            a.square(), self.missing_variance
+        )
 
     def log_density(self, rows: Tensor, x: Tensor, observed: Tensor) -> Tensor:
         """Log density of the observed entries of each row at its own x: [n]."""
@@ -177,12 +180,12 @@ def log_bound(count: Tensor, misfit: Tensor, variance: Tensor, noise: float) -> 
 
 def exact_posterior(
     data: Tensor,
-    parameters: Parameters,
-    manifold: Manifold,
-    kernel: Kernel,
+    latents: Tensor,
+    covariance: Covariance,
     *,
     noise: float,
-    doubt: Tensor | None = None,
+    row_noise: Tensor | None = None,
+    missing_variance: Tensor | None = None,
 ) -> Posterior:
     """Predictions of the exact model: ``m = k C⁻¹Y``, ``v = σ + β⁻¹ - k C⁻¹kᵀ``.
 
@@ -190,60 +193,41 @@ def exact_posterior(
     ----------
     data : Tensor [N, D]
         Centred data of the training rows.
-    parameters : Parameters
-        Their latents, ``variance`` and ``length_scale``.
+    latents : Tensor [N, Q+1]
+        Their latents.
     noise : float
-        β⁻¹.
-    doubt : Tensor [N, D], optional
+        β⁻¹, of a new row.
+    row_noise : Tensor [N], optional
+        Noise variances of the training rows, where they differ.
+    missing_variance : Tensor [N, D], optional
         Variances of entries that were imputed, 0 for the others.
     """
-    scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
-    x = parameters.latents
-    covariance = gram(kernel, manifold, x, x, **scales)
-    inverse = linalg.inverse_from_cholesky(linalg.cholesky(covariance, shift=noise))  # C⁻¹
-    return Posterior(
-        manifold,
-        kernel,
-        noise=noise,
-        points=x,
-        coefficients=inverse,
-        basis=data,
-        inverse=inverse,
-        doubt=doubt,
-        **scales,
-    )
+    shift = noise if row_noise is None else row_noise
+    factor = linalg.cholesky(covariance.gram(latents, latents), shift=shift)
+    inverse = linalg.inverse_from_cholesky(factor)  # C⁻¹
+    return Posterior(covariance, noise, latents, inverse, data, inverse, missing_variance)
 
 
 def collapsed_posterior(
-    inducing: Tensor,
-    statistics: Statistics,
-    parameters: Parameters,
-    manifold: Manifold,
-    kernel: Kernel,
-    *,
-    noise: float,
+    inducing: Tensor, statistics: Statistics, covariance: Covariance, *, noise: float
 ) -> Posterior:
     """Predictions of the sparse and the Bayesian model: ``m = k E``, ``v = σ + β⁻¹ - k W kᵀ``.
 
-    With ``K_mm = LLᵀ`` and ``S = (I + βL⁻¹Ψ₂L⁻ᵀ)⁻¹``: ``LᵀE = βS L⁻¹P`` and
+    With ``K_mm = LLᵀ`` and ``S = (I + L⁻¹Ψ₂L⁻ᵀ)⁻¹``: ``LᵀE = S L⁻¹P`` and
     ``W = K_mm⁻¹ - A⁻¹ = L⁻ᵀ(I - S)L⁻¹``.
     """
-    scales = {k: parameters.positive(k) for k in ("variance", "length_scale")}
-    gram_matrix = jittered_gram(kernel, manifold, inducing, **scales)
+    gram = jittered_gram(covariance, inducing)
     eye = torch.eye(len(inducing), dtype=inducing.dtype, device=inducing.device)
-    whitener = torch.linalg.solve_triangular(linalg.cholesky(gram_matrix), eye, upper=False)  # L⁻¹
-    white = whitener @ statistics.psi2 @ whitener.mT / noise
+    whitener = torch.linalg.solve_triangular(linalg.cholesky(gram), eye, upper=False)  # L⁻¹
+    white = whitener @ statistics.psi2 @ whitener.mT
     inner = linalg.inverse_from_cholesky(linalg.cholesky_shifted(white))  # S
     return Posterior(
-        manifold,
-        kernel,
-        noise=noise,
+        covariance,
+        noise,
         points=inducing,
         coefficients=whitener.mT.contiguous(),
-        basis=inner @ (whitener @ statistics.projection) / noise,
+        basis=inner @ (whitener @ statistics.projection),
         inverse=whitener.mT @ (eye - inner) @ whitener,
-        doubt=None,
-        **scales,
     )
 
 
@@ -270,14 +254,13 @@ class NeighborPosterior:
         Inducing points.
     smooth_mean, smooth_covariance : Tensor [M, D], [M, M]
         E and S⁻¹.
-    doubt : Tensor [N, D], optional
+    row_noise : Tensor [N], optional
+        Noise variances of the training rows, where they differ from that of a new row.
+    missing_variance : Tensor [N, D], optional
         Variances of entries that were imputed, 0 for the others.
     """
 
-    manifold: Manifold
-    kernel: Kernel
-    variance: float
-    length_scale: float
+    covariance: Covariance
     noise: float
     n_neighbors: int
     data: Tensor
@@ -285,7 +268,13 @@ class NeighborPosterior:
     inducing: Tensor
     smooth_mean: Tensor
     smooth_covariance: Tensor
-    doubt: Tensor | None = None
+    row_noise: Tensor | None = None
+    missing_variance: Tensor | None = None
+
+    @property
+    def manifold(self) -> Manifold:
+        """Latent space."""
+        return self.covariance.manifold
 
     @property
     def row_entries(self) -> int:
@@ -299,37 +288,36 @@ class NeighborPosterior:
 
     def of(self, neighbors: Tensor) -> Posterior:
         """Posterior from given training rows [n, k]."""
-        scales = {"variance": self.variance, "length_scale": self.length_scale}
         n, k = neighbors.shape
         m, d = len(self.inducing), self.data.shape[1]
         near = self.latents[neighbors]  # [n, k, Q+1]
-        covariance = gram(self.kernel, self.manifold, near, near, **scales)
+        matrix = self.covariance.gram(near, near)
         eye = torch.eye(k + m, dtype=near.dtype, device=near.device)
         white, features = eye[k:, k:], near.new_zeros(n, k, m)
         if m:
-            inner = jittered_gram(self.kernel, self.manifold, self.inducing, **scales)
+            inner = jittered_gram(self.covariance, self.inducing)
             white = torch.linalg.solve_triangular(linalg.cholesky(inner), white, upper=False)
-            cross = gram(self.kernel, self.manifold, near, self.inducing, **scales)
-            features = cross @ white.mT  # Φ_n
-            covariance = covariance - features @ features.mT
-        factor = linalg.cholesky(covariance, shift=self.noise)
+            features = self.covariance.gram(near, self.inducing) @ white.mT  # Φ_n
+            matrix = matrix - features @ features.mT
+        noise = self.noise if self.row_noise is None else self.row_noise[neighbors]
+        factor = linalg.cholesky(matrix, shift=noise)
         # k_n - φΦ_nᵀ = c Z, with Z = (I; -L⁻ᵀΦ_nᵀ)
         left = torch.cat([eye[:k, :k].expand(n, k, k), -white.mT @ features.mT], dim=1)
         to_b = torch.cholesky_solve(left.mT, factor).mT  # b = cB
         whole = torch.cat([near.new_zeros(k, m), white.mT])  # φ = c (0; L⁻ᵀ)
         to_t = whole - to_b @ features
         inverse = left @ to_b.mT + whole @ whole.mT - to_t @ self.smooth_covariance @ to_t.mT
-        doubt: Tensor | None = None
-        if self.doubt is not None:
-            doubt = torch.cat([self.doubt[neighbors], near.new_zeros(n, m, d)], dim=1)
+        missing_variance: Tensor | None = None
+        if self.missing_variance is not None:
+            missing_variance = torch.cat(
+                [self.missing_variance[neighbors], near.new_zeros(n, m, d)], dim=1
+            )
         return Posterior(
-            self.manifold,
-            self.kernel,
-            noise=self.noise,
+            self.covariance,
+            self.noise,
             points=torch.cat([near, self.inducing.expand(n, m, near.shape[2])], dim=1),
             coefficients=torch.cat([to_b, to_t], dim=2),
             basis=torch.cat([self.data[neighbors], self.smooth_mean.expand(n, m, d)], dim=1),
             inverse=inverse,
-            doubt=doubt,
-            **scales,
+            missing_variance=missing_variance,
         )

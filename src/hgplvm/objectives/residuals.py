@@ -24,8 +24,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm.geometry import Manifold
-from hgplvm.geometry.neighbors import nearest_to
+from hgplvm.manifolds import Manifold
+from hgplvm.manifolds._neighbors import nearest_to
 
 __all__ = ["ResidualScale", "residual_sites"]
 

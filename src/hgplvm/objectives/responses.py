@@ -48,7 +48,7 @@ class Imputation:
         Ŷ: centred data with the means of q in the gaps.
     observed : Tensor of bool [N, D]
         False where an entry is missing.
-    spread : Tensor [N]
+    row_variance : Tensor [N]
         s_i².
     variance : Tensor [N, D], optional
         Variance of each missing entry, of which s_i² is the mean; 0 for the others.
@@ -56,7 +56,7 @@ class Imputation:
 
     data: Tensor
     observed: Tensor
-    spread: Tensor
+    row_variance: Tensor
     variance: Tensor | None = None
 
     @property
@@ -65,18 +65,21 @@ class Imputation:
         return (~self.observed).sum(1).to(self.data)
 
     @property
-    def doubt(self) -> Tensor:
-        """Variance of each entry: [N, D]."""
-        return self.spread[:, None] * ~self.observed if self.variance is None else self.variance
+    def entry_variance(self) -> Tensor:
+        """Variance of each entry, 0 for those that are observed: [N, D]."""
+        if self.variance is not None:
+            return self.variance
+        return self.row_variance[:, None] * ~self.observed
 
     def scaled(self, factor: float) -> Imputation:
         """Go over to units in which numbers are so many times as large."""
         variance = None if self.variance is None else self.variance * factor**2
-        return Imputation(self.data * factor, self.observed, self.spread * factor**2, variance)
+        row_variance = self.row_variance * factor**2
+        return Imputation(self.data * factor, self.observed, row_variance, variance)
 
     def of_rows(self, rows: Tensor) -> Imputation:
         """Return that of some of the rows."""
-        return Imputation(self.data[rows], self.observed[rows], self.spread[rows])
+        return Imputation(self.data[rows], self.observed[rows], self.row_variance[rows])
 
     def columns(self) -> Tensor:
         """Return the data with further columns that hold the unseen variance: [N, D + N'].
@@ -94,12 +97,13 @@ class Imputation:
     @property
     def unseen(self) -> Tensor:
         """``u_i = n_i s_i²``."""
-        return self.missing * self.spread
+        return self.missing * self.row_variance
 
     @property
     def entropy(self) -> float:
         """``H(q)``."""
-        return 0.5 * (self.missing * torch.log(2.0 * math.pi * math.e * self.spread)).sum().item()
+        logs = torch.log(2.0 * math.pi * math.e * self.row_variance)
+        return 0.5 * (self.missing * logs).sum().item()
 
 
 class Responses:

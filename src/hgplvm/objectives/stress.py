@@ -5,8 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from hgplvm.geometry import Manifold
-from hgplvm.kernels import cusp_division
+from hgplvm.manifolds import Manifold
 from hgplvm.objectives.parameters import Evaluation, Parameters
 from hgplvm.objectives.tiles import tile_size, tiles
 
@@ -47,12 +46,12 @@ class StressObjective:
         return self.evaluate(parameters).value
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
-        """Negative stress and gradient: ``grad_i d_ij = -(z_j - c_ij x_i)/sinh d_ij``."""
+        """Negative stress and gradient: ``∂F/∂d = -2w (d - t)``."""
         manifold, x = self.manifold, parameters.latents
         within = self.anchors is None
         z = x if self.anchors is None else self.anchors
         f, g = manifold.pair_features(x), manifold.pair_features(z)
-        gradient = x.new_zeros(x.shape[0], manifold.to_frame(x[:1], x[:1]).shape[1])
+        gradient = x.new_zeros(x.shape[0], manifold.n_components(x))
         value = x.new_zeros(())
         for rows, columns in tiles(x.shape[0], None if within else z.shape[0], self.tile):
             squared = manifold.pair_squared_chord(f[rows], g[columns])
@@ -61,10 +60,15 @@ class StressObjective:
             if within and rows.start < columns.stop:  # on the diagonal: pairs i > j alone
                 pull.tril_(rows.start - columns.start - 1)
             value -= torch.vdot(pull.view(-1), gap.view(-1))
-            directions = cusp_division(pull.mul_(2.0), manifold.sinh_from_chord(squared))
-            gradient[rows] += manifold.direction_sums(x[rows], z[columns], directions, squared)
-            if within:
-                gradient[columns] += manifold.direction_sums(
-                    x[columns], x[rows], directions.mT, squared.mT
+            by_distance = pull.mul_(-2.0)
+            if not within:
+                gradient[rows] += manifold.distance_gradient(
+                    x[rows], z[columns], by_distance, squared
                 )
+                continue
+            at_rows, at_columns = manifold.distance_gradients(
+                x[rows], x[columns], by_distance, squared
+            )
+            gradient[rows] += at_rows
+            gradient[columns] += at_columns
         return Evaluation(value.item(), gradient.reshape(-1))

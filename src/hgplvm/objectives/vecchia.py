@@ -3,11 +3,12 @@
 With the rows in some order and ``n(i)`` the k nearest, in latent space, of those before row i::
 
     F   = Σ_i log N(y_i | b_iᵀ Y_n(i), f_i I)
-    C_i = K_nn + β⁻¹I,   b_i = C_i⁻¹ k_ni,   f_i = σ + β⁻¹ - k_in b_i
+    C_i = K_nn + diag(a_n),   b_i = C_i⁻¹ k_ni,   f_i = σ + a_i - k_in b_i
 
-which is the exact log likelihood for k = N - 1. A row's neighbours and, last, the row itself are
-its *group*. Of the Cholesky factor L of the group's covariance ``C = K + β⁻¹I`` the last corner is
-√f, and ``L⁻ᵀ`` times the last unit vector is ``v/√f`` with ``v = (-b, 1)``.
+with the noise variances a (all β⁻¹ in the paper), which is the exact log likelihood for k = N - 1.
+A row's neighbours and, last, the row itself are its *group*. Of the Cholesky factor L of the
+group's covariance ``C = K + diag(a)`` the last corner is √f, and ``L⁻ᵀ`` times the last unit vector
+is ``v/√f`` with ``v = (-b, 1)``.
 
 Neighbours see what is rough in the data. Where noise hides single rows, the smooth part needs more
 of them than are near: M inducing points carry it, and neighbours the rest (a full-scale
@@ -41,9 +42,9 @@ import torch
 from torch import Tensor
 
 from hgplvm import linalg
-from hgplvm.geometry import Manifold
-from hgplvm.geometry.neighbors import max_min_order, nearest_earlier
-from hgplvm.kernels import Kernel, cusp_division
+from hgplvm.covariance import Covariance, CovarianceFunction, CovarianceGradient, Pairs
+from hgplvm.manifolds._neighbors import max_min_order, nearest_earlier
+from hgplvm.noise import Noise
 from hgplvm.objectives.features import InducingFeatures
 from hgplvm.objectives.parameters import Evaluation, Parameters
 from hgplvm.objectives.responses import Imputation, Responses
@@ -66,10 +67,7 @@ class _Groups:
     span: slice  # where they stand among all groups
     rows: Tensor  # [n, k+1] which rows they are
     real: Tensor | None  # [n, k+1] False where an early row lacks neighbours; None: all are real
-    points: Tensor  # [n, k+1, Q+1]
-    squared: Tensor  # [n, k+1, k+1] squared chords
-    ratio: Tensor  # d/κ
-    profile: Tensor  # g(d/κ)
+    pairs: Pairs  # [n, k+1, k+1]
     features: Tensor  # φ, [n, k+1, M]
     factor: Tensor  # L
     v: Tensor  # (-b, 1), [n, k+1]
@@ -186,6 +184,10 @@ class VecchiaObjective:
     ----------
     data : Tensor [N, D]
         Centred data; rotated down to N columns where D > N.
+    covariance : CovarianceFunction
+        Latent space and kernel.
+    noise : Noise
+        Noise variances.
     n_neighbors : int
         k, at most N - 1.
     n_inducing : int
@@ -203,8 +205,6 @@ class VecchiaObjective:
         Groups at a time, for memory of O(chunk·k·(k + M + D)); None chooses by the size of the
         cache. Besides, there are O(N·k) for the groups, O(N·M) for the features, and products of
         rows, which are kept in float64 where (k + 1)² ≤ D, and so never outgrow the data.
-    noise_floor : float
-        The noise variance is ``noise_floor + exp(logs["noise"])``.
     imputation : Imputation, optional
         What stands for missing entries.
 
@@ -219,8 +219,8 @@ class VecchiaObjective:
     def __init__(
         self,
         data: Tensor,
-        manifold: Manifold,
-        kernel: Kernel,
+        covariance: CovarianceFunction,
+        noise: Noise,
         *,
         n_neighbors: int,
         neighbor_update: int,
@@ -229,12 +229,10 @@ class VecchiaObjective:
         order: str = "random",
         reshuffle: bool = False,
         chunk_size: int | None = None,
-        noise_floor: float = 0.0,
         imputation: Imputation | None = None,
     ) -> None:
-        self.manifold = manifold
-        self.kernel = kernel
-        self.noise_floor = noise_floor
+        self.covariance, self.noise = covariance, noise
+        self.manifold = covariance.manifold
         self.responses = Responses(data, imputation)
         self.n_rows, self.n_columns = data.shape
         self.n_entries = self.responses.n_entries
@@ -313,33 +311,30 @@ class VecchiaObjective:
 
     # --- value and gradient ---------------------------------------------------------------
 
-    def noise_variance(self, parameters: Parameters) -> float:
-        """``β⁻¹``."""
-        return self.noise_floor + parameters.positive("noise")
-
     def value(self, parameters: Parameters) -> float:
         """F alone: one pass over the groups."""
-        sums = self._sums()
-        for groups in self._chunks(parameters, self._features(parameters)):
-            sums.add(groups, self._group_data.residuals(groups)[1])
-        return sums.solve()[0]
+        return self._summed(parameters).solve()[0]
 
     def smooth_part(self, parameters: Parameters, data: Tensor) -> tuple[Tensor, Tensor]:
         """Mean E [M, D] of the features' weights, and their covariance S⁻¹ [M, M].
 
         For the data before their rotation to fewer columns.
         """
-        sums = self._sums()
-        for groups in self._chunks(parameters, self._features(parameters)):
-            sums.add(groups, self._group_data.residuals(groups)[1])
+        sums = self._summed(parameters)
         smooth = sums.solve()[1]
         return sums.mean(smooth, data), smooth.inverse
+
+    def _summed(self, parameters: Parameters) -> _Sums:
+        sums = _Sums(self.responses, self.n_inducing)
+        for groups in self._chunks(parameters, self._features(parameters)):
+            sums.add(groups, self._group_data.residuals(groups)[1])
+        return sums
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """F and its gradient: one pass over the groups, and with inducing points one before it."""
         features = self._features(parameters)
-        total = _Gradient(parameters, features, self.manifold, self.kernel)
-        sums = self._sums()
+        total = _Gradient(parameters, features, self.noise)
+        sums = _Sums(self.responses, self.n_inducing)
         if not self.n_inducing:
             for groups in self._chunks(parameters, features):
                 s, squares = self._group_data.residuals(groups)
@@ -387,15 +382,11 @@ class VecchiaObjective:
         if self.groups.shape[0] == 0:
             self.draw(parameters)
         return InducingFeatures(
-            parameters,
+            self.covariance.at(parameters.values),
+            parameters.latents,
             self.inducing,
-            self.manifold,
-            self.kernel,
             chunk_size=self.chunk_size or self.entries // (8 * max(self.n_inducing, 1)),
         )
-
-    def _sums(self) -> _Sums:
-        return _Sums(self.responses, self.n_inducing)
 
     @property
     def entries(self) -> int:
@@ -410,32 +401,35 @@ class VecchiaObjective:
 
     def _chunks(self, parameters: Parameters, features: InducingFeatures) -> Iterator[_Groups]:
         size = self._chunk_size(self._group_data.n_gathered)
+        covariance = self.covariance.at(parameters.values)
+        noise = self.noise.variances(parameters)
         for start in range(0, self.n_rows, size):
             span = slice(start, min(start + size, self.n_rows))
-            yield self._conditionals(span, parameters, features)
+            yield self._conditionals(span, covariance, noise, parameters.latents, features)
 
     def _conditionals(
-        self, span: slice, parameters: Parameters, features: InducingFeatures
+        self,
+        span: slice,
+        covariance: Covariance,
+        noise: Tensor,
+        latents: Tensor,
+        features: InducingFeatures,
     ) -> _Groups:
         """Condition the last row of each group on the others."""
-        variance, length_scale = (parameters.positive(k) for k in ("variance", "length_scale"))
-        manifold, rows = self.manifold, self.groups[span]
+        rows = self.groups[span]
         real: Tensor | None = None
         if span.start < self.n_neighbors:  # the first rows have fewer before them
             real = rows != rows[:, -1:]
             real[:, -1] = True
-        points, phi = (_gathered(array, rows) for array in (parameters.latents, features.values))
-        pairs = manifold.pair_features(points)
-        squared = manifold.pair_squared_chord(pairs, pairs)
-        ratio = manifold.distance_from_chord(squared).div_(length_scale)
-        profile = self.kernel.profile(ratio)
-        covariance = variance * profile
+        points, phi = (_gathered(array, rows) for array in (latents, features.values))
+        pairs = covariance.pairs(points, points)
+        matrix = pairs.value()
         if self.n_inducing:
-            covariance.baddbmm_(phi, phi.mT, alpha=-1.0)
+            matrix.baddbmm_(phi, phi.mT, alpha=-1.0)
         if real is not None:  # what stands in for a missing neighbour is independent of all
             both = real[:, :, None] & real[:, None, :]
-            covariance *= both.logical_or_(torch.eye(rows.shape[1], device=both.device) > 0)
-        factor = linalg.cholesky(covariance, shift=self.noise_variance(parameters))
+            matrix *= both.logical_or_(torch.eye(rows.shape[1], device=both.device) > 0)
+        factor = linalg.cholesky(matrix, shift=noise[rows] if self.noise.per_row else noise.item())
         last = factor.new_zeros(*rows.shape, 1)
         last[:, -1, 0] = factor[:, -1, -1]
         v = torch.linalg.solve_triangular(factor.mT, last, upper=True)  # √f L⁻ᵀ e
@@ -443,10 +437,7 @@ class VecchiaObjective:
             span=span,
             rows=rows,
             real=real,
-            points=points,
-            squared=squared,
-            ratio=ratio,
-            profile=profile,
+            pairs=pairs,
             features=phi,
             factor=factor,
             v=v.squeeze(2),
@@ -458,36 +449,27 @@ class VecchiaObjective:
 class _Gradient:
     """Gathers the gradient of all groups."""
 
-    def __init__(
-        self,
-        parameters: Parameters,
-        features: InducingFeatures,
-        manifold: Manifold,
-        kernel: Kernel,
-    ) -> None:
-        self._parameters, self._features = parameters, features
-        self._manifold, self._kernel = manifold, kernel
+    def __init__(self, parameters: Parameters, features: InducingFeatures, noise: Noise) -> None:
+        self._parameters, self._features, self._noise = parameters, features, noise
         x = parameters.latents
-        self._latents = x.new_zeros(x.shape[0], manifold.to_frame(x[:1], x[:1]).shape[1])
+        self._latents: Tensor | None = None  # [N, Q]
         self._by_features = torch.zeros_like(features.values)
-        self._trace, self._variance, self._length_scale = (x.new_zeros(()) for _ in range(3))
+        self._by_noise = x.new_zeros(x.shape[0] if noise.per_row else ())
+        self._covariance = CovarianceGradient(parameters.free, x)
 
     def add(self, groups: _Groups, h: Tensor, lean: Tensor | None) -> None:
         """Pass on ``∂F/∂C = ½ (hvᵀ + vhᵀ)`` and, with `lean`, ``∂F/∂φ``."""
-        v, flat, manifold = groups.v, groups.rows.reshape(-1), self._manifold
-        variance, length_scale = (
-            self._parameters.positive(k) for k in ("variance", "length_scale")
-        )
-        self._trace += (h * v).sum()  # tr ∂F/∂C, and so ∂F/∂β⁻¹
+        v, flat = groups.v, groups.rows.reshape(-1)
+        diagonal = h * v  # of ∂F/∂C, and so ∂F/∂a
+        if self._noise.per_row:
+            self._by_noise.index_add_(0, flat, diagonal.reshape(-1))
+        else:
+            self._by_noise += diagonal.sum()
         outer = h[:, :, None] * v[:, None, :]
-        pull = outer + outer.mT  # 2 ∂F/∂C
-        self._variance += 0.5 * variance * (pull * groups.profile).sum()
-        pull *= self._kernel.slope(groups.ratio, groups.profile)
-        pull *= variance / length_scale  # 2 ∂F/∂d
-        if "length_scale" in self._parameters.free:
-            self._length_scale -= 0.5 * length_scale * (pull * groups.ratio).sum()
-        directions = cusp_division(pull.neg_(), manifold.sinh_from_chord(groups.squared))
-        frame = manifold.direction_sums(groups.points, groups.points, directions, groups.squared)
+        # 2 ∂F/∂C: the group's points stand on both sides
+        frame = groups.pairs.back(outer + outer.mT, self._covariance, share=0.5)
+        if self._latents is None:
+            self._latents = frame.new_zeros(len(self._parameters.latents), frame.shape[-1])
         self._latents.index_add_(0, flat, frame.flatten(0, 1))
         if lean is not None:
             part = v[:, :, None] * lean[:, None, :]
@@ -496,18 +478,9 @@ class _Gradient:
 
     def flat(self) -> Tensor:
         """Frame coordinates of the rows, then the free parameters."""
-        latents, variance, length_scale = self._latents, self._variance, self._length_scale
+        assert self._latents is not None  # there is at least one group
+        latents = self._latents
         if self._by_features.numel():
-            more = self._features.gradient(self._by_features)
-            latents, variance, length_scale = (
-                latents + more[0],
-                variance + more[1],
-                length_scale + more[2],
-            )
-        gradients = {
-            "variance": variance,
-            "noise": self._parameters.positive("noise") * self._trace,
-            "length_scale": length_scale,
-        }
-        free = [gradients[name].reshape(1) for name in self._parameters.free]
-        return torch.cat([latents.reshape(-1), *free])
+            latents = latents + self._features.back(self._by_features, self._covariance)
+        by_noise = self._noise.gradients(self._parameters, self._by_noise)
+        return self._parameters.flat(latents, {**self._covariance.gradients(), **by_noise})

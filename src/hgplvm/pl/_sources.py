@@ -11,9 +11,10 @@ from torch import Tensor
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
-from hgplvm.geometry import lorentz, lorentz_to_poincare, poincare_to_lorentz
-from hgplvm.geometry.pose import Pose
-from hgplvm.places import find_place
+from hgplvm._points import resolve_point
+from hgplvm.geometry import lorentz_to_poincare, poincare_to_lorentz
+from hgplvm.manifolds import Hyperbolic
+from hgplvm.manifolds._pose import Pose
 
 __all__ = ["Array", "Decoder", "Drawn", "decoder_of", "draw", "history_of"]
 
@@ -67,7 +68,7 @@ def draw(owner: str, data: Any, *, key: str = "hgplvm", root: object = None) -> 
     pose = None
     if root is not None:
         place = _place(owner, "root", root, data, points)
-        pose = Pose(lorentz, place, torch.eye(2, dtype=torch.float64))
+        pose = Pose(Hyperbolic(), place, torch.eye(2, dtype=torch.float64))
     return Drawn(
         owner, data, points, pose, None if spread is None else spread.reshape(len(points), 2, 2)
     )
@@ -76,7 +77,7 @@ def draw(owner: str, data: Any, *, key: str = "hgplvm", root: object = None) -> 
 def _place(owner: str, name: str, value: object, source: Any, points: Tensor) -> Tensor:
     if ad.is_anndata(source):
         value = ad.root_rows(owner, name, source, value)
-    return find_place(owner, name, value, points)
+    return resolve_point(owner, name, value, points)
 
 
 def _disk_points(owner: str, coordinates: Any) -> Array:

@@ -137,4 +137,4 @@ def credible_regions(mean: Tensor, covariance: Tensor, level: float) -> Tensor:
     root = axes * values.clamp_min(0.0).sqrt().unsqueeze(-2)  # C = (V√λ)(V√λ)ᵀ
     angles = torch.arange(CORNERS, dtype=mean.dtype) * (2.0 * math.pi / CORNERS)
     circle = radius * torch.stack([angles.cos(), angles.sin()])  # [2, corners]
-    return lorentz.placed(mean.unsqueeze(1), (root @ circle).mT)
+    return lorentz.displaced(mean.unsqueeze(1), (root @ circle).mT)

@@ -19,7 +19,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, is_color_like, 
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
-from hgplvm.files import whole
+from hgplvm._files import whole
 
 __all__ = [
     "GRID",

@@ -13,7 +13,8 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.patches import Circle
 
-from hgplvm import files, pl
+from hgplvm import _files as files
+from hgplvm import pl
 from hgplvm.reproduce.runs import Result
 
 __all__ = [

@@ -12,9 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from hgplvm import pl
-from hgplvm.geometry import euclidean, lorentz
-from hgplvm.kernels import Exponential, gram
+from hgplvm.covariance import CovarianceFunction
+from hgplvm.kernels import Exponential
 from hgplvm.linalg import cholesky
+from hgplvm.manifolds import Flat, Hyperbolic
 from hgplvm.reproduce import drawing, paper
 from hgplvm.reproduce.parts import Context, Part, Scale, cell, highest, tasks_of
 from hgplvm.reproduce.report import Claim, Picture, Section, Table
@@ -47,12 +48,13 @@ def prior_samples(n_samples: int = PRIOR_SAMPLES, seed: int = 0) -> tuple[Array,
     noise = torch.randn(len(grid), n_samples, generator=generator, dtype=torch.float64)
     found = {}
     for name, manifold, kappa in (
-        ("hyperboloid", lorentz, paper.PRIOR_KAPPA),
-        ("Euclidean", euclidean, 1.0),
+        ("hyperboloid", Hyperbolic(), paper.PRIOR_KAPPA),
+        ("Euclidean", Flat(), 1.0),
     ):
         x = manifold.from_chart(points)
-        covariance = gram(Exponential(), manifold, x, x, variance=1.0, length_scale=kappa)
-        found[name] = (cholesky(covariance) @ noise).T.numpy()
+        covariance = CovarianceFunction(manifold, Exponential())
+        gram = covariance.at({"variance": 1.0, "length_scale": kappa}).gram(x, x)
+        found[name] = (cholesky(gram) @ noise).T.numpy()
     return grid, found
 
 

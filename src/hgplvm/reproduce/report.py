@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from hgplvm import files
+from hgplvm import _files as files
 from hgplvm.reproduce.runs import Results
 
 __all__ = ["Claim", "Picture", "Section", "Table", "as_text", "write_numbers", "write_report"]

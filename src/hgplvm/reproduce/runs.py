@@ -28,9 +28,9 @@ import torch
 from threadpoolctl import threadpool_limits
 
 from hgplvm import metrics, storage
+from hgplvm._progress import progress
 from hgplvm.baselines import PEERS
 from hgplvm.errors import FitInterruptedWarning
-from hgplvm.progress import progress
 from hgplvm.reproduce.sources import Rows, Source, UnavailableError
 from hgplvm.reproduce.systems import SYSTEMS, Embedded
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from hgplvm.files import whole
+from hgplvm._files import whole
 from hgplvm.tables._arrays import read_npy, read_npz
 from hgplvm.tables._errors import Place, check_there, name_of, open_file, stem_of, suffix_of
 from hgplvm.tables._parquet import read_parquet

@@ -1,0 +1,361 @@
+"""What users can do with a fitted estimator: checks of what they pass, and the fitted model."""
+
+from __future__ import annotations
+
+import os
+from typing import Literal, Self, overload
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import Tensor
+
+from hgplvm import _storage as storage
+from hgplvm import _validation as check
+from hgplvm._typing import Array
+from hgplvm.fitted.files import class_name, kernel_tree, model_tree
+from hgplvm.fitted.model import Engine, FittedModel
+from hgplvm.kernels import Kernel
+
+__all__ = ["ATTRIBUTES", "OPTIONAL", "FittedMethods"]
+
+# fitted attributes that files keep as they are; those that depend on the pose are made anew
+ATTRIBUTES = (
+    "log_likelihood_",
+    "variance_",
+    "noise_variance_",
+    "length_scale_",
+    "kernel_parameters_",
+    "history_",
+    "n_iter_",
+    "stop_reason_",
+    "n_features_in_",
+)
+# and those that only some models have
+# (source_ is set where rows come from an AnnData object: its layer, representation, preparation)
+OPTIONAL = ("feature_names_in_", "n_inducing_", "source_", "_sklearn_output_config")
+
+
+class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Methods of a fitted estimator; what they need is one :class:`~hgplvm.fitted.FittedModel`."""
+
+    _model: FittedModel
+    device: str
+
+    # --- rows to latents ------------------------------------------------------------------
+
+    @overload
+    def transform(
+        self, X: object, return_std: Literal[False] = False, return_cov: Literal[False] = False
+    ) -> Array: ...
+    @overload
+    def transform(
+        self, X: object, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]: ...
+    def transform(
+        self, X: object, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Find the latents of new rows: those that maximise their posterior density.
+
+        A row that equals one of the training data, entry by entry, keeps the latent that the fit
+        gave it, so that ``fit_transform`` and ``fit`` with ``transform`` agree.
+
+        Parameters
+        ----------
+        X : array-like, DataFrame, sparse matrix or tensor of shape (n_rows, n_features)
+            New rows. Of a row with NaN, the other entries count; a row of NaN alone goes to the
+            centre of the prior.
+        return_std : bool, default=False
+            Whether to return the posterior standard deviations, too.
+        return_cov : bool, default=False
+            Whether to return posterior covariances instead: only one of the two can be had.
+
+        Returns
+        -------
+        embedding : array of shape (n_rows, n_components)
+            Coordinates, as in `embedding_`.
+        std : array of shape (n_rows, n_components)
+            With `return_std`: standard deviations, in the transported frame at each latent, of a
+            wrapped normal that approximates its posterior. A row of NaN alone has the prior's.
+        cov : array of shape (n_rows, n_components, n_components)
+            With `return_cov`: covariances in that frame.
+        """
+        engine = self._engine()
+        check.check_flag(self._name, "return_std", return_std)
+        check.check_flag(self._name, "return_cov", return_cov)
+        if return_std and return_cov:
+            raise ValueError(
+                "transform returns standard deviations or covariances, not both: the first are the "
+                "roots of the diagonals of the second. Set one of return_std and return_cov."
+            )
+        found = engine.infer(self._read(X, fitting=False))
+        known = found.known >= 0
+        embedding = self._model.chart(engine.shown(found.x))
+        embedding[known] = self.embedding_[found.known[known]]
+        if not (return_std or return_cov):
+            return embedding
+        cov = engine.covariances(found)
+        if self._model.std is not None:
+            cov[known] = self.posterior_cov_[found.known[known]]
+        return embedding, cov if return_cov else _roots(cov)
+
+    def score(self, X: object, y: object = None) -> float:  # noqa: ARG002
+        """Mean log predictive density of rows at their inferred latents.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows, in general new ones; NaN where an entry is missing.
+        y : ignored
+            Present for scikit-learn.
+
+        Returns
+        -------
+        float
+            Mean over the rows, in units of the data.
+        """
+        engine = self._engine()
+        return engine.log_density(engine.infer(self._read(X, fitting=False)))
+
+    # --- latents to rows ------------------------------------------------------------------
+
+    @overload
+    def inverse_transform(self, P: object, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def inverse_transform(self, P: object, return_std: Literal[True]) -> tuple[Array, Array]: ...
+    def inverse_transform(self, P: object, return_std: bool = False) -> Array | tuple[Array, Array]:
+        """Decode points of the latent space into rows.
+
+        Parameters
+        ----------
+        P : array-like of shape (n_points, n_components)
+            Coordinates, as in `embedding_`.
+        return_std : bool, default=False
+            Whether to return the standard deviation of each entry, too.
+
+        Returns
+        -------
+        mean : array of shape (n_points, n_features)
+            Expected row at each point, in units of the data.
+        std : array of shape (n_points, n_features)
+            With `return_std`: standard deviation of an observed row, noise included: the model's
+            own variance at the point, times a factor for each column from the residuals of the
+            training rows nearby.
+        """
+        engine = self._engine()
+        check.check_flag(self._name, "return_std", return_std)
+        points = self._model.coordinates(self._name, "P", P).to(engine.device)
+        mean, std = engine.decode(engine.hidden(points))
+        return (mean, std) if return_std else mean
+
+    def sample(self, n: int = 1, random_state: int | np.random.RandomState | None = None) -> Array:
+        """Draw new rows from the model.
+
+        A latent is drawn from the posterior of a random training row, and a row from what the model
+        predicts there.
+
+        Parameters
+        ----------
+        n : int, default=1
+            Rows to draw.
+        random_state : int, RandomState or None, default=None
+            Seed.
+
+        Returns
+        -------
+        array of shape (n, n_features)
+        """
+        engine = self._engine()
+        check.check_number(self._name, "n", n, low=1, integer=True)
+        random = check_random_state(random_state)
+        rows = random.randint(len(self._model.latents), size=n)
+        zeta = random.standard_normal((n, self._model.n_components))
+        mean, std = engine.sample(rows, zeta)
+        return mean + std * random.standard_normal(mean.shape)
+
+    # --- views ----------------------------------------------------------------------------
+
+    def recenter(self, root: object) -> Self:
+        """Move a root to the origin by an isometry, and turn the picture to its canonical pose.
+
+        The model does not change by it: distances, decoded rows and scores stay as they are.
+
+        Parameters
+        ----------
+        root : int, array of bool of shape (n_samples,), or array of shape (n_components,)
+            A row of the training data, the Fréchet mean of some rows, or a point in the coordinates
+            of `embedding_`.
+
+        Returns
+        -------
+        self
+        """
+        check_is_fitted(self)
+        self._model = self._model.recentred(self._model.point(self._name, "root", root))
+        self._show()
+        return self
+
+    @overload
+    def pseudotime(self, root: object = None, return_std: Literal[False] = False) -> Array: ...
+    @overload
+    def pseudotime(
+        self, root: object = None, *, return_std: Literal[True]
+    ) -> tuple[Array, Array]: ...
+    def pseudotime(
+        self, root: object = None, return_std: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """Distance of each training row from a root.
+
+        Parameters
+        ----------
+        root : as in `recenter`, default=None
+            Where time begins; None is the origin, where `center` or `recenter` put it.
+        return_std : bool, default=False
+            Whether to return the standard deviation of each distance, too, from the row's own
+            posterior. For the Bayesian and the nearest-neighbour models, which have one.
+
+        Returns
+        -------
+        time : array of shape (n_samples,)
+            Distances, hyperbolic for hyperbolic models.
+        std : array of shape (n_samples,)
+            With `return_std`. The root is taken as known.
+        """
+        check_is_fitted(self)
+        check.check_flag(self._name, "return_std", return_std)
+        point = None if root is None else self._model.point(self._name, "root", root)
+        time = self._model.pseudotime(point)
+        if not return_std:
+            return time
+        std = self._model.pseudotime_std(point)
+        if std is None:
+            raise ValueError(
+                f"{self._name} keeps no posterior of its latents, so pseudotime has no standard "
+                "deviation. Use a Bayesian or a nearest-neighbour (Vecchia) model, or "
+                "return_std=False."
+            )
+        return time, std
+
+    def geodesic(self, a: object, b: object, n_points: int = 100) -> Array:
+        """Points at equal distances along the geodesic between two points.
+
+        `inverse_transform` decodes the rows along it.
+
+        Parameters
+        ----------
+        a, b : as the root in `recenter`
+            Where it begins and ends.
+        n_points : int, default=100
+            How many, both ends included.
+
+        Returns
+        -------
+        array of shape (n_points, n_components)
+            Coordinates, as in `embedding_`.
+        """
+        check_is_fitted(self)
+        check.check_number(self._name, "n_points", n_points, low=2, integer=True)
+        start, end = (self._model.point(self._name, k, v) for k, v in (("a", a), ("b", b)))
+        return self._model.geodesic(start, end, n_points)
+
+    def distances(self, P: object = None) -> Array:
+        """All distances between points, hyperbolic for hyperbolic models.
+
+        Parameters
+        ----------
+        P : array-like of shape (n_points, n_components), default=None
+            Coordinates, as in `embedding_`; None takes the training rows.
+
+        Returns
+        -------
+        array of shape (n_points, n_points)
+        """
+        check_is_fitted(self)
+        points = None if P is None else self._model.coordinates(self._name, "P", P)
+        return self._model.distances(points)
+
+    # --- files ----------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to one file, which :func:`hgplvm.load` reads.
+
+        The file is a safetensors file with a JSON header. It holds no code, and takes its place
+        only when it is complete. The exact and the nearest-neighbour models keep the training data
+        in it. Not kept are a `callback`, a `checkpoint`, and a `random_state` that is no number.
+        A subclass or a kernel of your own is kept by name: the program that loads the file must
+        have imported it.
+
+        Parameters
+        ----------
+        path : path
+            The file; an existing one is replaced.
+        """
+        check_is_fitted(self)
+        target = check.check_path(self._name, "path", path)
+        parameters = self.get_params(deep=False) | {"callback": None, "checkpoint": None}
+        parameters["device"] = str(parameters["device"])
+        if not isinstance(parameters["random_state"], int | np.integer):
+            parameters["random_state"] = None
+        if not isinstance(parameters["init"], str):
+            parameters["init"] = check.as_array(parameters["init"]).astype(np.float64)
+        if isinstance(parameters["kernel"], Kernel):
+            parameters["kernel"] = kernel_tree(parameters["kernel"])
+        fitted = {name: getattr(self, name) for name in ATTRIBUTES}
+        fitted |= {name: getattr(self, name) for name in OPTIONAL if hasattr(self, name)}
+        tree = {
+            "class": class_name(type(self), "its class"),
+            "parameters": parameters,
+            "fitted": fitted,
+            "model": model_tree(self._model),
+        }
+        storage.write(target, "model", tree)
+
+    # --- the model behind it --------------------------------------------------------------
+
+    def _engine(self) -> Engine:
+        """Return the fitted model on the device that the parameter names."""
+        check_is_fitted(self)
+        return self._model.engine(check.check_device(self._name, self.device))
+
+    def _show(self) -> None:
+        """Set the attributes that depend on the pose."""
+        model = self._model
+        self.embedding_ = model.embedding()
+        if name := model.manifold.points_attribute:
+            setattr(self, name, model.points())
+        if (inducing := model.inducing()) is not None:
+            self.inducing_ = inducing
+        if (covariance := model.posterior_cov()) is not None:
+            self.posterior_cov_ = covariance
+            self.posterior_std_ = _roots(covariance)
+
+    @property
+    def _name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.embedding_.shape[1])
+
+    def _read(self, X: object, *, fitting: bool) -> Array:
+        """Validate rows: float64, NaN where an entry is missing."""
+        if isinstance(X, Tensor):
+            X = check.as_array(X)
+        checked = validate_data(
+            self,
+            X,
+            reset=fitting,
+            accept_sparse="csr",
+            dtype=np.float64,
+            ensure_min_samples=2 if fitting else 1,
+            ensure_all_finite="allow-nan",
+        )
+        rows: Array = checked.toarray() if issparse(checked) else checked
+        return rows
+
+
+def _roots(covariances: Array) -> Array:
+    """Roots of the diagonals: [n, Q]."""
+    return np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))

@@ -1,0 +1,186 @@
+"""Fitted models as trees of plain values and arrays, for files.
+
+A file names classes and holds no code. Reading it finds a class among those that the program has
+already imported; it imports nothing.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+
+from hgplvm.covariance import CovarianceFunction
+from hgplvm.fitted.model import FittedModel
+from hgplvm.fitted.predictions import KINDS
+from hgplvm.fitted.units import Units
+from hgplvm.kernels import KERNELS, Kernel
+from hgplvm.manifolds import Manifold
+from hgplvm.manifolds._pose import Pose
+from hgplvm.means import ColumnMeans
+from hgplvm.objectives.residuals import ResidualScale
+
+__all__ = [
+    "class_name",
+    "find_class",
+    "kernel_from_tree",
+    "kernel_tree",
+    "model_from_tree",
+    "model_tree",
+]
+
+Base = TypeVar("Base")
+
+
+# --- classes ----------------------------------------------------------------------------------
+
+
+def class_name(kind: type, what: str) -> str:
+    """Name by which :func:`find_class` finds a class again.
+
+    Raises
+    ------
+    ValueError
+        If no later program could find it: it is not at the top level of a module.
+    """
+    module, name = kind.__module__, kind.__qualname__
+    if module.startswith("hgplvm.") and not module.startswith("hgplvm.tests"):
+        return f"hgplvm:{name}"  # wherever in the package it stands
+    if getattr(sys.modules.get(module), name, None) is not kind:
+        raise ValueError(
+            f"The model cannot be saved: {what} {name!r} is not defined at the top level of a "
+            "module, so that no other program could find it again. Define it there, and fit again."
+        )
+    return f"{module}:{name}"
+
+
+def find_class(name: str, base: type[Base], what: str) -> type[Base]:
+    """Find a class that has been imported, by its name.
+
+    Raises
+    ------
+    ValueError
+        If there is none: the module that defines it is to be imported first.
+    """
+    classes = [base]
+    for kind in classes:
+        classes += kind.__subclasses__()
+    module, _, short = name.partition(":")
+    for kind in reversed(classes):
+        home = "hgplvm" if kind.__module__.startswith("hgplvm.") else kind.__module__
+        if (home, kind.__qualname__) == (module, short):
+            return kind
+    raise ValueError(
+        f"its {what} is {short!r} of the module {module!r}, which this program has not imported; "
+        "import that module first, then load again"
+    )
+
+
+# --- kernels ----------------------------------------------------------------------------------
+
+
+def kernel_tree(kernel: Kernel) -> dict[str, Any]:
+    """Return a kernel by name, or by class and settings.
+
+    Raises
+    ------
+    ValueError
+        If it could not be made again from them.
+    """
+    if kernel.name in KERNELS and kernel == KERNELS[kernel.name]:
+        return {"name": kernel.name}
+    settings = kernel.settings()
+    if lost := sorted(vars(kernel).keys() - settings.keys()):
+        raise ValueError(
+            f"The model cannot be saved: the kernel {type(kernel).__name__} has the attribute "
+            f"{lost[0]!r}, which is not among its settings. Make it a frozen dataclass, so that it "
+            "can be made again from its fields."
+        )
+    for name, value in settings.items():
+        if not isinstance(value, Kernel | bool | int | float | str | None):
+            raise ValueError(
+                f"The model cannot be saved: the setting {name!r} of the kernel "
+                f"{type(kernel).__name__} is a {type(value).__name__}, and a file can hold "
+                "numbers, texts and kernels."
+            )
+    kept = {k: kernel_tree(v) if isinstance(v, Kernel) else v for k, v in settings.items()}
+    return {"class": class_name(type(kernel), "its kernel"), "settings": kept}
+
+
+def kernel_from_tree(tree: dict[str, Any]) -> Kernel:
+    """Make a kernel from what :func:`kernel_tree` returned."""
+    if "name" in tree:
+        return KERNELS[tree["name"]]
+    settings = {
+        k: kernel_from_tree(v) if isinstance(v, dict) else v for k, v in tree["settings"].items()
+    }
+    return find_class(tree["class"], Kernel, "kernel")(**settings)  # type: ignore[type-abstract]
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+def model_tree(model: FittedModel) -> dict[str, Any]:
+    """Return a fitted model as a tree."""
+    predictions = {f.name: getattr(model.predictions, f.name) for f in fields(model.predictions)}
+    if not isinstance(model.units.mean, ColumnMeans):
+        raise ValueError(
+            f"The model cannot be saved: its mean is a {type(model.units.mean).__name__}, and "
+            "files hold column means alone."
+        )
+    return {
+        "manifold": model.manifold.name,
+        "kernel": kernel_tree(model.covariance.kernel),
+        "parameters": model.covariance.values,
+        "noise": model.noise,
+        "latents": model.latents,
+        "std": model.std,
+        "predictions": {"kind": model.predictions.kind, **predictions},
+        "prior": {"root": model.prior_root, "scale": model.prior_scale},
+        "residuals": {"sites": model.residuals.sites, "squares": model.residuals.squares},
+        "pose": {"root": model.pose.root, "rotation": model.pose.rotation},
+        "units": {
+            "columns": model.units.mean.values,
+            "data": model.units.data,
+            "latent": model.units.latent,
+        },
+        "digests": model.digests,
+        "single": model.single,
+        "bound": model.bound,
+        "variational": model.variational,
+    }
+
+
+def model_from_tree(tree: dict[str, Any], manifold: Manifold) -> FittedModel:
+    """Make a fitted model from what :func:`model_tree` returned."""
+    if tree["manifold"] != manifold.name:
+        raise ValueError(f"its latent space is {tree['manifold']!r}, not {manifold.name!r}")
+    kernel = kernel_from_tree(tree["kernel"])
+    parts = {k: _tensor(v) for k, v in tree["predictions"].items() if k != "kind"}
+    units, pose, residuals = tree["units"], tree["pose"], tree["residuals"]
+    if not math.isfinite(tree["noise"]):
+        raise ValueError("its noise is not a number")
+    return FittedModel(
+        CovarianceFunction(manifold, kernel).at(tree["parameters"]),
+        tree["noise"],
+        _tensor(tree["latents"]),
+        _tensor(tree["std"]),
+        KINDS[tree["predictions"]["kind"]](**parts),
+        _tensor(tree["prior"]["root"]),
+        tree["prior"]["scale"],
+        ResidualScale(manifold, _tensor(residuals["sites"]), _tensor(residuals["squares"])),
+        Pose(manifold, _tensor(pose["root"]), _tensor(pose["rotation"])),
+        Units(ColumnMeans(units["columns"]), units["data"], units["latent"]),
+        tree["digests"],
+        tree["single"],
+        tree["bound"],
+        tree["variational"],
+    )
+
+
+def _tensor(value: Any) -> Any:
+    return torch.from_numpy(value) if isinstance(value, np.ndarray) else value

@@ -1,0 +1,339 @@
+"""Latents of new rows under a fitted model, and how sure they are.
+
+Each row starts at several points, at and between the training latents at which it is the most
+likely, and climbs the log density of its observed entries. All rows and starts move in one batch of
+Adam in the metric; after a while the best start of each row goes on alone, with shorter steps. In a
+Bayesian model it is a distribution q(x) that goes on, and climbs the row's share in the model's
+bound. Rows come in chunks, so that memory does not grow with their number.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import cast
+
+import torch
+from torch import Tensor
+
+from hgplvm.manifolds import Manifold
+from hgplvm.manifolds._neighbors import nearest_others
+from hgplvm.objectives import Parameters
+from hgplvm.objectives.new_rows import NewRows, NewRowsBound, RowEvaluation, log_prior
+from hgplvm.objectives.predictive import Posterior, Predictor, log_bound, log_normal
+from hgplvm.objectives.row_posterior import peak
+from hgplvm.optim import Adam
+
+__all__ = ["Landmarks", "RowInference", "climb_rows"]
+
+# numbers that are worked on at a time
+ENTRIES = {"cpu": 2**23, "cuda": 2**27}
+# steps with all starts, with the best of each row, and of a distribution
+STEPS = (15, 25, 60)
+# first step lengths of the three, as shares of the distance to a landmark's fifth neighbour (of a
+# distribution, its standard deviation if that is larger)
+RATES = (0.3, 0.1, 0.1)
+# steps between two searches for neighbours, where the posterior is made of them
+REDRAW = 5
+# standard deviations to try, as shares of the prior's scale
+GRID = torch.logspace(-4.0, 0.5, 24, dtype=torch.float64)
+
+# landmarks that a row may start between, starts of a row, and numbers that are worked on at a time
+LIKELIEST = 10
+LANDMARK_STARTS = 3
+LANDMARK_ENTRIES = 2**21
+
+Make = Callable[[Posterior], NewRows | NewRowsBound]
+
+
+@dataclass(frozen=True)
+class Landmarks:
+    """Points with what the model predicts there: where new rows may begin.
+
+    Attributes
+    ----------
+    latents : Tensor [C, Q+1]
+        The points, some or all of the training latents.
+    mean, variance : Tensor [C, D], [C]
+        Predictions there.
+    noise : float, optional
+        β⁻¹, where rows are judged by their share in a sparse model's bound.
+    """
+
+    manifold: Manifold
+    latents: Tensor
+    mean: Tensor
+    variance: Tensor
+    noise: float | None = None
+
+    @classmethod
+    def of(cls, predictor: Predictor, latents: Tensor, *, noise: float | None = None) -> Landmarks:
+        """Predict at the latents, in chunks."""
+        size = max(1, LANDMARK_ENTRIES // predictor.row_entries)
+        parts = [predictor.near(x).predict(x) for x in torch.split(latents, size)]
+        mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+        return cls(predictor.manifold, latents, mean, variance, noise)
+
+    def log_density(self, rows: Tensor, observed: Tensor) -> Tensor:
+        """Log density of each row's observed entries at each landmark: [n, C]."""
+        seen = rows * observed
+        misfit = seen.square().sum(1)[:, None] + observed @ self.mean.square().mT
+        misfit = misfit.addmm_(seen, self.mean.mT, alpha=-2.0).clamp_min_(0.0)
+        count = observed.sum(1)[:, None]
+        if self.noise is None:
+            return log_normal(count, misfit, self.variance)
+        return log_bound(count, misfit, self.variance, self.noise)
+
+    def nearest(self, rows: Tensor, observed: Tensor) -> Tensor:
+        """Landmark at which each row is the most likely."""
+        return self.latents[self.log_density(rows, observed).argmax(1)]
+
+    def posterior_means(self, rows: Tensor) -> Tensor:
+        """Latents of complete rows [n, D], if rows could stand at landmarks alone: [n, Q+1]."""
+        found = []
+        for part in torch.split(rows, max(1, LANDMARK_ENTRIES // len(self.latents))):
+            density = self.log_density(part, torch.ones_like(part))
+            found.append(self._posterior_mean(density)[0])
+        return torch.cat(found)
+
+    def starts(self, rows: Tensor, observed: Tensor) -> Tensor:
+        """Where to begin with each row: [n, S, Q+1].
+
+        At the mean of the likeliest landmarks, at the likeliest, and at those of the likeliest few
+        that lie the farthest from it and from each other.
+        """
+        middle, points = self._posterior_mean(self.log_density(rows, observed))
+        every = torch.arange(len(rows), device=rows.device)
+        found, apart = [middle], torch.full_like(points[..., 0], torch.inf)
+        pick = torch.zeros_like(every)  # the likeliest stands first
+        for _ in range(min(LANDMARK_STARTS, points.shape[1])):
+            found.append(points[every, pick])
+            apart = torch.minimum(apart, self.manifold.distance(points, found[-1].unsqueeze(1)))
+            pick = apart.argmax(1)
+        return torch.stack(found, dim=1)
+
+    def _posterior_mean(self, density: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean of the likeliest few landmarks with their densities as weights; and the few.
+
+        It is the posterior mean if rows could stand at landmarks alone. Where one of them has all
+        the weight, weights are evened out until the third has some, so that no two rows coincide;
+        and those that lie apart from the likeliest, on another branch perhaps, get none.
+        """
+        best, which = density.topk(min(LIKELIEST, len(self.latents)), dim=1)
+        gaps = best[:, :1] - best  # rising from 0
+        weights = torch.exp(-gaps / gaps[:, min(2, gaps.shape[1] - 1), None].clamp_min(1.0))
+        points = self.latents[which]  # [n, few, Q+1]
+        apart = self.manifold.distance(points, points[:, :1])
+        weights *= torch.exp(-apart / apart.median(1, keepdim=True).values.clamp_min(1e-12))
+        return self.manifold.weighted_mean(points, weights), points
+
+
+class RowInference:
+    """Finds the latents of new rows under one fitted model.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The model.
+    landmarks : Landmarks
+        Where rows may start.
+    prior_scale : float
+        Scale of the prior at the origin. A row without observed entries goes to the origin.
+    scout : Predictor, optional
+        A cheaper model to try the starts with.
+    bound : bool
+        Whether rows climb their share in a sparse model's bound, as those of the fit did, in place
+        of their log density. Far from all inducing points that density is as wide as the data, and
+        rows with more noise than others would end there.
+    std : float, optional
+        Standard deviation that a row's q(x) starts with, for Bayesian models; without it latents
+        are points.
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,
+        landmarks: Landmarks,
+        prior_scale: float,
+        *,
+        scout: Predictor | None = None,
+        bound: bool = False,
+        std: float | None = None,
+    ) -> None:
+        self.predictor, self.scout, self.landmarks = predictor, scout or predictor, landmarks
+        self.manifold, self.prior_scale = predictor.manifold, prior_scale
+        self.bound, self.std = bound, std
+        self._q = self.manifold.n_components(landmarks.latents)
+
+    @cached_property
+    def step(self) -> float:
+        """Unit of the step lengths: the median distance to a landmark's fifth neighbour."""
+        x = self.landmarks.latents
+        last = nearest_others(self.manifold, x, min(5, len(x) - 1))[:, -1]
+        spacing = self.manifold.distance(x, x[last]).median().item()
+        return min(max(spacing, 1e-4 * self.prior_scale), self.prior_scale)
+
+    # --- latents --------------------------------------------------------------------------
+
+    def infer(self, rows: Tensor, observed: Tensor) -> Parameters:
+        """Latents [n, Q+1] of centred rows [n, D], of which entries with a 1 in `observed` count.
+
+        Bayesian models also give the log standard deviations ``logs["std"]`` [n, Q]. A row that has
+        nothing observed gets the prior.
+        """
+        width = self.landmarks.starts(rows[:1], observed[:1]).shape[1]
+        entries = max(width * self.scout.row_entries, 5 * self.predictor.row_entries)
+        size = self._chunk(entries + len(self.landmarks.latents))
+        found = [self._infer(*part) for part in _together(size, rows, observed)]
+        logs = {k: torch.cat([part.logs[k] for part in found]) for k in found[0].logs}
+        return Parameters(torch.cat([part.latents for part in found]), logs, found[0].free)
+
+    def _chunk(self, entries: int) -> int:
+        kind = "cpu" if self.landmarks.latents.device.type == "cpu" else "cuda"
+        return max(1, ENTRIES[kind] // entries)
+
+    def _infer(self, rows: Tensor, observed: Tensor) -> Parameters:
+        starts = self.landmarks.starts(rows, observed)  # [n, S, Q+1]
+        n, s = starts.shape[:2]
+        every = torch.arange(n, device=rows.device).repeat_interleave(s)
+        tried, density = self._climb(
+            self.scout,
+            lambda p: self._points(p, rows[every], observed[every]),
+            Parameters(starts.flatten(0, 1), {}, ()),
+            0,
+        )
+        best = density.view(n, s).argmax(1)
+        x = tried.latents.view(n, s, -1)[torch.arange(n, device=rows.device), best]
+        nothing = (observed.sum(1) == 0)[:, None]
+        if self.std is None:
+            found, _ = self._climb(
+                self.predictor,
+                lambda p: self._points(p, rows, observed),
+                Parameters(x, {}, ()),
+                1,
+            )
+            logs = {}
+        else:
+            log_std = x.new_full((n, self._q), math.log(self.std))
+            found, _ = self._climb(
+                self.predictor,
+                lambda p: NewRowsBound(p, rows, observed, prior_scale=self.prior_scale),
+                Parameters(x, {"std": log_std}, ("std",)),
+                2,
+            )
+            logs = {"std": found.logs["std"].masked_fill(nothing, math.log(self.prior_scale))}
+        origin = self.manifold.origin(self._q, dtype=x.dtype, device=x.device)
+        return Parameters(torch.where(nothing, origin, found.latents), logs, found.free)
+
+    def _points(self, posterior: Posterior, rows: Tensor, observed: Tensor) -> NewRows:
+        return NewRows(posterior, rows, observed, prior_scale=self.prior_scale, bound=self.bound)
+
+    def _climb(
+        self, predictor: Predictor, make: Make, parameters: Parameters, stage: int
+    ) -> tuple[Parameters, Tensor]:
+        length = self.step if stage < 2 else max(self.step, self.std or 0.0)
+        return climb_rows(
+            predictor, make, parameters, rate=RATES[stage] * length, n_steps=STEPS[stage]
+        )
+
+    # --- densities, predictions, standard deviations --------------------------------------
+
+    def log_density(self, rows: Tensor, observed: Tensor, x: Tensor) -> Tensor:
+        """Log density of each row's observed entries at its own x, without the prior: [n]."""
+        return self._log_density(self.predictor, rows, observed, x)
+
+    def _log_density(
+        self,
+        predictor: Predictor,
+        rows: Tensor,
+        observed: Tensor,
+        x: Tensor,
+        *,
+        bound: bool = False,
+    ) -> Tensor:
+        found = []
+        for r, o, p in _together(self._chunk(predictor.row_entries), rows, observed, x):
+            found.append(NewRows(predictor.near(p), r, o, bound=bound).density(p))
+        return torch.cat(found)
+
+    def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each entry of a row at each x: [n, D] both."""
+        parts = torch.split(x, self._chunk(self.predictor.row_entries))
+        found = [self.predictor.near(part).predict_entries(part) for part in parts]
+        mean, variance = (torch.cat(part) for part in zip(*found, strict=True))
+        return mean, variance
+
+    def posterior_std(self, rows: Tensor, observed: Tensor, x: Tensor) -> Tensor:
+        """Posterior standard deviations along the axes of the frame at each x: [n, Q].
+
+        As for the rows of a fit (:mod:`hgplvm.objectives.row_posterior`): sigma points along one
+        axis at a time. A row without observed entries has the prior's own scale.
+        """
+        q = self._q
+        scales = self.prior_scale * GRID.to(x)
+        axes = math.sqrt(q) * torch.eye(q, dtype=x.dtype, device=x.device)
+        steps = (scales[:, None, None] * torch.cat([axes, -axes])).flatten(0, 1)  # [G·2Q, Q]
+        # entropy of the wrapped normal: log s, and what the exponential map stretches
+        entropy = torch.log(scales) + (q - 1) / q * self.manifold.log_stretch(q * scales.square())
+        size = self._chunk(len(steps) * self.scout.row_entries)
+        found = []
+        for row, seen, latent in _together(size, rows, observed, x):
+            nodes = self.manifold.displaced(latent.unsqueeze(1), steps)  # [n, G·2Q, Q+1]
+            nodes = nodes.flatten(0, 1)
+            every = torch.arange(len(latent), device=x.device).repeat_interleave(len(steps))
+            density = self._log_density(
+                self.scout, row[every], seen[every], nodes, bound=self.bound
+            )
+            density += log_prior(self.manifold, nodes, self.prior_scale)
+            both = density.view(len(latent), len(scales), 2, q).sum(2) / (2 * q)  # [n, G, Q]
+            found.append(peak(both + entropy[:, None], scales))
+        nothing = (observed.sum(1) == 0)[:, None]
+        return torch.cat(found).masked_fill(nothing, self.prior_scale)
+
+
+def climb_rows(
+    predictor: Predictor, make: Make, parameters: Parameters, *, rate: float, n_steps: int
+) -> tuple[Parameters, Tensor]:
+    """Let every row climb its own density: the best state of each, and its density there.
+
+    Parameters
+    ----------
+    predictor : Predictor
+        The model; where its posterior is local, it follows the rows as they move.
+    make : callable
+        Makes the objective of the rows from a posterior.
+    parameters : Parameters
+        Where the rows start.
+    rate : float
+        First step length.
+    """
+    optimizer = Adam(rate, horizon=n_steps)
+    objective = make(predictor.near(parameters.latents))
+    here = objective.evaluate(parameters)
+    best, density = parameters, here.density
+    for count in range(n_steps):
+        if count and count % REDRAW == 0:
+            posterior = predictor.near(parameters.latents)
+            if posterior.local:
+                objective = make(posterior)
+                here = objective.evaluate(parameters)
+        step = optimizer.step(objective, parameters, here)
+        parameters, here = step.parameters, cast(RowEvaluation, step.evaluation)
+        better = here.density > density
+        best = _mixed(better, parameters, best)
+        density = torch.where(better, here.density, density)
+    return best, density
+
+
+def _together(size: int, *arrays: Tensor) -> Iterator[tuple[Tensor, ...]]:
+    """Chunks of several arrays with as many rows."""
+    return zip(*(torch.split(array, size) for array in arrays), strict=True)
+
+
+def _mixed(which: Tensor, a: Parameters, b: Parameters) -> Parameters:
+    """Rows of a where `which` [n], else of b."""
+    pick = which[:, None]
+    logs = {k: torch.where(pick, a.logs[k], b.logs[k]) for k in a.logs}
+    return Parameters(torch.where(pick, a.latents, b.latents), logs, a.free)
