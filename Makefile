@@ -10,13 +10,16 @@ DEV := .venv/.dev
 DOCS := .venv/.docs
 PEERS := .venv/.peers
 
-.PHONY: demo test lint docs bench reproduce clean
+.PHONY: demo test test-all lint docs bench reproduce clean
 
 demo: $(CORE)
 	$(BIN)/hgplvm demo
 
 test: $(DEV)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto -m "not slow"
+
+test-all: $(DEV)
+	$(BIN)/python -m pytest --numprocesses auto
 
 lint: $(DEV)
 	$(BIN)/ruff check .

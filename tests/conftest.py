@@ -3,6 +3,7 @@
 import os
 
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")  # scanpy's, which would set those of torch, too
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # tests run side by side, one core each
 
 import matplotlib
 

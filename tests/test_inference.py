@@ -222,6 +222,7 @@ def test_a_cheaper_scout_leads_to_the_same_latents(normal):
     assert HYPERBOLIC.distance(plain, scouted).median() < 0.02
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [exact, local])
 def test_memory_does_not_grow_with_the_number_of_rows(make, normal, monkeypatch):
     monkeypatch.setitem(inference.ENTRIES, "cpu", 2**17 if make is exact else 2**19)

@@ -17,7 +17,7 @@ import hgplvm
 ROOT = Path(__file__).parents[1]
 PUBLIC = [
     *("hgplvm", "hgplvm.geometry", "hgplvm.datasets", "hgplvm.metrics", "hgplvm.pl", "hgplvm.tl"),
-    "hgplvm.baselines",
+    *("hgplvm.baselines", "hgplvm.kernels", "hgplvm.manifolds"),
 ]
 
 

@@ -11,7 +11,7 @@ import tqdm.notebook
 import tqdm.std
 
 import hgplvm
-from hgplvm import progress as bars
+from hgplvm import _progress as bars
 from hgplvm._progress import progress
 
 Y = np.random.default_rng(0).normal(size=(40, 5))

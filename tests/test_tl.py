@@ -21,8 +21,8 @@ from hgplvm.geometry import (
     lorentz,
     lorentz_to_poincare,
     poincare_to_lorentz,
-    wrapped_normal,
 )
+from hgplvm.manifolds import Hyperbolic, wrapped_normal
 
 # numba, behind scanpy, sets the threads of torch, too: several of them wait for each other for long
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
@@ -674,7 +674,7 @@ REFUSED = {
     "flat": (
         {"model": hgplvm.GPLVM()},
         ValueError,
-        "must be hyperbolic. Got GPLVM, which is flat: fit it to adata.X itself",
+        "must be hyperbolic. Got GPLVM, which is not: fit it to adata.X itself",
     ),
     "parameter": (
         {"n_neighbors": 5},
@@ -926,13 +926,13 @@ def test_moments_of_distances(q):
     assert len(mean) > 5
     factor = 0.2 * torch.randn(len(mean), q, q, generator=generator, dtype=torch.float64)
     covariance = factor @ factor.mT + 1e-3 * torch.eye(q, dtype=torch.float64)
-    first, std = wrapped_normal.distance_moments(lorentz, root, mean, covariance)
+    first, std = wrapped_normal.distance_moments(Hyperbolic(), root, mean, covariance)
     draws = draws_of_distances(root, mean, covariance, n=50_000)
     assert torch.allclose(first, draws.mean(0), rtol=0.01)
     assert torch.allclose(std, draws.std(0), rtol=0.03)
     if q > 1:  # the diagonal alone would be seen
         diagonal = covariance.diagonal(dim1=1, dim2=2).diag_embed()
-        _, without = wrapped_normal.distance_moments(lorentz, root, mean, diagonal)
+        _, without = wrapped_normal.distance_moments(Hyperbolic(), root, mean, diagonal)
         assert (without / std - 1.0).abs().max() > 0.1
 
 
@@ -940,7 +940,7 @@ def test_moments_of_distances_to_points_that_are_known():
     mean = lorentz.from_tangent(torch.tensor([[0.3, -0.2], [1.0, 2.0]], dtype=torch.float64))
     root = lorentz.origin(2)
     line = torch.tensor([[[1.0, 1.0], [1.0, 1.0]], [[0.0, 0.0], [0.0, 0.0]]]).double() * 0.01
-    first, std = wrapped_normal.distance_moments(lorentz, root, mean, line)  # singular
+    first, std = wrapped_normal.distance_moments(Hyperbolic(), root, mean, line)  # singular
     assert first[1].item() == pytest.approx(distance(root, mean)[1].item(), rel=1e-12)
     assert std[1].item() == pytest.approx(0.0, abs=1e-7)
     assert 0.0 < std[0].item() < 0.15
@@ -965,7 +965,7 @@ BAD_ROOTS = {
     "value": ({"branch": "d"}, r"'d', which no row has in 'branch'; there are 'a', 'b', 'c'\."),
     "two columns": ({"branch": "a", "hgplvm_std": 1}, "must name one column of adata.obs and one"),
     "no column": ({}, "must name one column of adata.obs and one"),
-    "outside": ([0.8, 0.8], "inside the Poincaré ball.* norm 1.13"),
+    "outside": ([0.8, 0.8], "Poincaré ball coordinates.* norm 1.13"),
     "long": ([0.1, 0.2, 0.3], "a point of 2 coordinates"),
     "not finite": ([np.nan, 0.1], "must be finite"),
 }

@@ -2,12 +2,12 @@
 Quick start
 ===========
 
-A tree that is hidden in fifteen columns, found again and drawn on the Poincaré disk.
+Recover a tree from fifteen columns of noisy data, and draw it on the Poincaré disk.
 """
 
 # %%
-# The data: 300 noisy samples of the 15 nodes of a binary tree. Nothing says which row belongs
-# to which node, and the columns have no order.
+# The data: 300 noisy samples of the 15 nodes of a binary tree. The model does not know which row
+# belongs to which node, and the order of the columns carries no information.
 
 from hgplvm import HGPLVM, metrics, pl
 from hgplvm.datasets import make_binary_tree
@@ -25,12 +25,12 @@ model
 # %%
 # The outer circle is infinitely far away; the thin ones are at distance 1, 2, 3, … from the
 # centre. Moving the root of the tree to the centre turns radius into depth. It changes the
-# picture, not what the model knows.
+# picture, not the model.
 
 pl.poincare(model, tree.target, root=tree.target == 0, palette="viridis", title="depth in the tree")
 
 # %%
-# How well are the distances along the tree kept? The correlation for this embedding, and for
+# How well are the distances along the tree preserved? The correlation for this embedding, and for
 # two principal components:
 
 from sklearn.decomposition import PCA
@@ -42,15 +42,15 @@ print(
 )
 
 # %%
-# It is a generative model, so there is a way back. What do the columns look like halfway
-# between two rows, and how sure is that?
+# It is a generative model, so points can be decoded. What do the columns look like halfway
+# between two rows, and with which standard deviation?
 
 halfway = model.geodesic(0, 299, n_points=3)[1:2]
 mean, std = model.inverse_transform(halfway, return_std=True)
 mean.round(2), std.round(2)
 
 # %%
-# New rows find their place without moving the others:
+# New rows are embedded without moving the others:
 
 new = make_binary_tree(depth=4, random_state=1)
 placed, std = model.transform(new.data[:5], return_std=True)

@@ -2,8 +2,8 @@
 Single cells
 ============
 
-From an AnnData object to a disk, in scanpy's habit. The data ship with scanpy: 700 blood cells,
-with 765 genes that are normalised and scaled already.
+Embed the cells of an AnnData object on the disk, in the style of scanpy. The data ship with scanpy:
+700 blood cells, with 765 genes that are already normalised and scaled.
 """
 
 # %%
@@ -15,19 +15,19 @@ import scanpy as sc
 import hgplvm as hg
 
 with warnings.catch_warnings():
-    warnings.simplefilter("ignore")  # of the loader: the file is older than the library
+    warnings.simplefilter("ignore")  # the loader warns: the file is older than the library
     adata = sc.datasets.pbmc68k_reduced()
 adata
 
 # %%
 # One call embeds the cells. The Bayesian model is the default; ``model="vecchia"`` is the one
-# for many cells. Raw counts are refused with advice (or ``normalize=True`` prepares them).
+# for many cells. Raw counts are an error unless ``normalize=True`` is given.
 
 hg.tl.hgplvm(adata)
 adata.obsm["X_hgplvm"][:3]
 
 # %%
-# Colours are columns of ``obs`` or genes, and scanpy's palettes are used where there are some.
+# Colours are columns of ``obs`` or genes; palettes that scanpy has stored are used.
 
 hg.pl.poincare(adata, color="bulk_labels")
 
@@ -43,8 +43,8 @@ hg.pl.poincare(adata, color=["louvain", "CST3", "NKG7"], legend="on data")
 hg.pl.uncertainty(adata, color="bulk_labels")
 
 # %%
-# The model decodes any place of the disk, also where no cell is: the expected level of a gene,
-# and how far an observed one may be from it.
+# The model decodes any point of the disk, also where there is no cell: the expected level of a
+# gene, and the standard deviation of an observed one.
 
 hg.pl.decoder(adata, "CST3")
 
@@ -63,7 +63,7 @@ hg.pl.trajectory(
 )
 
 # %%
-# Beside other embeddings of the same cells, and scanpy's own plots work as they are:
+# The embedding beside another one of the same cells; scanpy's own plots work, too:
 
 hg.pl.compare(adata, color="bulk_labels", bases=["hgplvm", "umap"])
 
@@ -72,8 +72,8 @@ hg.pl.compare(adata, color="bulk_labels", bases=["hgplvm", "umap"])
 sc.pl.embedding(adata, basis="hgplvm", color="hgplvm_std")
 
 # %%
-# Everything is in the object and survives its file: positions, uncertainty, how the fit went,
-# and the model itself, which :func:`hgplvm.tl.model` returns.
+# Everything is stored in the object and in its file: positions, uncertainty, the history of the
+# fit, and the model itself, which :func:`hgplvm.tl.model` returns.
 
 adata.uns["hgplvm"]["length_scale"], adata.uns["hgplvm"]["stop_reason"]
 

@@ -1,12 +1,12 @@
 """
-Placing new cells
-=================
+Embedding new cells
+===================
 
-A map is made once; cells that are measured later find their places on it.
+A model is fitted once; cells that are measured later are embedded with it.
 """
 
 # %%
-# Simulated progenitors that become four cell types; every fourth cell is held back.
+# Simulated progenitors that become four cell types; every fourth cell is held out.
 
 import warnings
 
@@ -26,19 +26,19 @@ reference, new = cells[~held].copy(), cells[held].copy()
 hg.tl.hgplvm(reference, root={"cell_type": "progenitor"})
 
 # %%
-# New cells are placed by the likelihood of what was measured of them. Columns are matched by
-# name, so that genes may be in another order, and those that are missing do not count.
+# The latent of a new cell is inferred from the genes that were measured. Columns are matched by
+# name, so genes may be in another order, and missing ones are ignored.
 
 hg.tl.transform(new, reference)
 
 # %%
-# Where did they go? The dots are the map, the crosses new cells.
+# The dots are the reference cells, the crosses the new ones.
 
 ax = hg.pl.poincare(reference, color="cell_type", zoom="auto")
 ax.scatter(*new.obsm["X_hgplvm"].T, marker="x", s=14, color="black", linewidths=0.7, zorder=4)
 
 # %%
-# Held-back cells stand beside the steps of the simulation before and after them:
+# Held-out cells lie beside the steps of the simulation before and after them:
 
 from hgplvm.metrics import knn_accuracy
 
@@ -47,7 +47,7 @@ types = np.concatenate([reference.obs["cell_type"], new.obs["cell_type"]])
 knn_accuracy(both, types, metric="poincare")
 
 # %%
-# Half of the genes are enough for most cells; the model says how much less sure it is.
+# Half of the genes are enough for most cells; the posterior standard deviation is larger.
 
 some = new[:, ::2].copy()
 hg.tl.transform(some, reference)

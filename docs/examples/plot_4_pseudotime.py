@@ -3,7 +3,7 @@ Pseudotime with uncertainty
 ===========================
 
 The distance from a root orders cells along their branches, and the posterior of each position
-says how sure that order is.
+gives the uncertainty of that order.
 """
 
 # %%
@@ -26,7 +26,7 @@ time = np.arange(cells.n_obs) % 160  # the step of the simulation, which the mod
 hg.tl.hgplvm(cells)
 
 # %%
-# A root is a row, the name of one, a group such as ``{"cell_type": "progenitor"}``, a mask, or
+# A root is a row, its name, a group such as ``{"cell_type": "progenitor"}``, a mask, or
 # a point of the disk. Here it is the first cell, where the simulation begins.
 
 hg.tl.pseudotime(cells, root=0)

@@ -3,7 +3,7 @@ Choosing the curvature
 ======================
 
 How curved should the space be? The model compares starts at several scales by their evidence
-before it fits; the curve tells whether the data branch at all.
+before it fits; the evidence curve shows whether the data branch.
 """
 
 # %%
@@ -39,9 +39,9 @@ pl.poincare(branched, tree.target, ax=axes[0], palette="viridis", legend=False, 
 pl.poincare(flat, ax=axes[1], title="a plane")
 
 # %%
-# The length scale κ can be fixed, too. It is in units of the curvature radius: what counts is
-# how far the data reach in units of κ, and how far in curvature radii. Scores of rows that were
-# held out compare settings on any data, with scikit-learn's own tools:
+# The length scale κ can be fixed, too. It is in units of the curvature radius: what matters is the
+# extent of the data in units of κ and in curvature radii. Scores of held-out rows compare settings
+# on any data, with scikit-learn's own tools:
 
 from sklearn.model_selection import GridSearchCV
 

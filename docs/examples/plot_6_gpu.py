@@ -2,12 +2,13 @@
 Using a GPU
 ===========
 
-Every model runs on a GPU where torch sees one. This page was built on whatever was there.
+Every model runs on a GPU where torch finds one. The output below is from the machine that built
+this page.
 """
 
 # %%
 # ``device="auto"``, the default, takes a GPU if there is one. ``"cpu"``, ``"cuda"``,
-# ``"cuda:1"`` say which; the command line has ``--device``.
+# ``"cuda:1"`` choose one; the command line has ``--device``.
 
 import time
 
@@ -21,7 +22,7 @@ devices
 
 # %%
 # The nearest-neighbour model is the one for many rows: its cost is linear in them, and its
-# algebra is batched, which a GPU likes.
+# algebra is batched, which suits a GPU.
 
 tree = make_branching(2000, n_features=30, random_state=0)
 for device in devices:
@@ -31,13 +32,13 @@ for device in devices:
     print(f"{device}: {time.perf_counter() - started:.1f} s, correlation {quality:.3f}")
 
 # %%
-# What is good to know:
+# Notes:
 #
-# - Results come back as NumPy arrays, and a saved model carries no device: fit on a GPU, place new
-#   rows on a laptop.
+# - Results are NumPy arrays, and a saved model is independent of the device: fit on a GPU, embed
+#   new rows on a laptop.
 # - ``dtype="float32"`` halves the memory. float64 is the default since the geometry needs its
-#   digits far from the centre; on data-centre GPUs it costs little.
-# - ``chunk_size`` bounds the memory of a step; "auto" asks the device.
+#   precision far from the centre; on data-centre GPUs it costs little.
+# - ``chunk_size`` bounds the memory of a step; "auto" chooses it by the device.
 # - The search for a start is done on the same device.
 # - The same seed gives the same start everywhere, but sums are taken in another order on a GPU, so
 #   that two devices differ in the last digits, and after many steps a little more.

@@ -2,8 +2,8 @@
 Running on several machines
 ===========================
 
-One fit runs on one machine. What takes the time with many rows is to place them, and that can
-be spread over as many machines as there are: each row is placed by itself.
+One fit runs on one machine. With many rows most of the time goes into embedding new ones, and that
+can be divided among any number of machines: the latent of each row is inferred independently.
 """
 
 # %%
@@ -25,13 +25,13 @@ model = hgplvm.VecchiaHGPLVM(random_state=0).fit(rows[sample])
 model.save(folder / "map.hgplvm")
 
 # %%
-# Each machine loads the file and places its share. On a cluster that is one line of a job
+# Each machine loads the file and embeds its share. On a cluster that is one line of a job
 # array, ``hgplvm transform map.hgplvm part-$N.csv --out placed-$N.csv``; here two processes
 # stand for two machines.
 
 
 def place(path, part):
-    """Place some rows, as one machine would."""
+    """Embed some rows, as one machine would."""
     return hgplvm.load(path).transform(part)
 
 
@@ -40,12 +40,12 @@ placed = Parallel(n_jobs=2)(delayed(place)(folder / "map.hgplvm", part) for part
 together = np.concatenate(placed)
 
 # %%
-# The result does not depend on how the rows were shared out:
+# The result does not depend on how the rows were divided:
 
 float(np.abs(together - model.transform(rows)).max())
 
 # %%
-# Independent fits (seeds, settings, cross-validation) are spread the same way: ``GridSearchCV``
+# Independent fits (seeds, settings, cross-validation) are divided the same way: ``GridSearchCV``
 # and joblib's backends do it, and ``hgplvm reproduce --jobs`` runs the paper's fits in
-# parallel. A fit that a queue may break off goes on where it was with
+# parallel. A fit that a queue may interrupt continues where it stopped with
 # ``checkpoint="fit.checkpoint"``, or ``--resume``.

@@ -1,6 +1,6 @@
-"""What of an AnnData object is read and written, and under which keys.
+"""Reading from and writing to AnnData objects, and the keys of the results.
 
-AnnData itself is never imported here: an object is one where somebody has imported it already.
+AnnData itself is never imported here: whoever has such an object has imported it already.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Keys:
 
     @property
     def std(self) -> str:
-        """How sure a position is, in obs."""
+        """Posterior standard deviation of a position, in obs."""
         return f"{self.name}_std"
 
     @property

@@ -1,4 +1,4 @@
-"""What is done with a fit for users of AnnData objects and of files: choose, fit, keep, write."""
+"""Fits for AnnData objects and files: choose a model, fit it, and store the results."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def posterior(estimator: BaseGPLVM, values: Any) -> Array:
 
 
 def rms_std(covariance: Array) -> Array:
-    """Return one number a row [n]: the root mean square of the deviations along the axes."""
+    """Return one number per row [n]: the root mean square of the deviations along the axes."""
     return np.sqrt(np.diagonal(covariance, axis1=1, axis2=2).mean(axis=1))
 
 
@@ -129,7 +129,7 @@ def write_positions(
     keys: Keys = Keys(),  # noqa: B008
     uns: dict[str, Any] | None = None,
 ) -> None:
-    """Set where rows are, and how sure that is."""
+    """Set the positions of rows, and their uncertainty."""
     n, q = embedding.shape
     ad.write(
         adata,

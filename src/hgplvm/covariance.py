@@ -72,6 +72,11 @@ class Covariance:
         """``k(x, x)``."""
         return self.variance
 
+    @property
+    def diagonal_slopes(self) -> dict[str, float]:
+        """Derivatives of ``k(x, x)`` by the logarithms of parameters, by their names in a fit."""
+        return {"variance": self.variance}
+
     def gram(self, x: Tensor, z: Tensor) -> Tensor:
         """``K_ij = k(x_i, z_j)``: [..., n, m]."""
         return self.pairs(x, z).value()
@@ -173,20 +178,24 @@ class CovarianceGradient:
     def add(self, by_value: Tensor, rho: Tensor, by_log: dict[str, Tensor], factor: float) -> None:
         """Add ``Σ G∘ρ`` and ``Σ G ∂ρ/∂log θ``, times a factor."""
         if self._variance:
-            self._increase("variance", by_value, rho, factor)
+            self.include("variance", factor * _dot(by_value, rho))
         for name, slope in by_log.items():
-            self._increase(self._names[name], by_value, slope, factor)
+            self.include(self._names[name], factor * _dot(by_value, slope))
 
-    def _increase(self, name: str, a: Tensor, b: Tensor, factor: float) -> None:
-        more = torch.dot(a.reshape(-1), b.reshape(-1))
-        self._sums[name] = torch.add(self._sums.get(name, self._zero), more, alpha=factor)
+    def include(self, name: str, amount: float | Tensor) -> None:
+        """Add to the gradient by the logarithm of a parameter, by its name in a fit."""
+        self._sums[name] = self._sums.get(name, self._zero) + amount
 
-    def add_variance(self, amount: float | Tensor) -> None:
-        """Add to ``∂F/∂log σ`` what does not come from pairs: ``∂F/∂k(x, x)`` times σ."""
-        if self._variance:
-            self._sums["variance"] = self._sums.get("variance", self._zero) + amount
+    def add_diagonal(self, covariance: Covariance, by_diagonal: float | Tensor) -> None:
+        """Add what does not come from pairs: ``Σ ∂F/∂k(x, x)``, times the derivative of k(x, x)."""
+        for name, slope in covariance.diagonal_slopes.items():
+            self.include(name, slope * by_diagonal)
 
     def gradients(self) -> dict[str, Tensor]:
         """Gradients by the logarithms of the free parameters."""
         free = (*(("variance",) if self._variance else ()), *self._names.values())
-        return {name: self._sums.get(name, self._zero) for name in free}
+        return {**dict.fromkeys(free, self._zero), **self._sums}
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return torch.dot(a.reshape(-1), b.reshape(-1))

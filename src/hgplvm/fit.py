@@ -1,9 +1,9 @@
 """The one fit loop: steps, history, stop rules, progress, interruption, checkpoints.
 
-What a fit is at the end of a step is a plain tree of arrays and numbers (:class:`Snapshots`): the
-parameters, the evaluation there, the best ones, the memory of the optimiser, the draws and the
-random state of the objective, and the history. A fit that goes on from such a tree makes the same
-steps as one that was never interrupted, bit by bit.
+The state of a fit after a step is a plain tree of arrays and numbers (:class:`Snapshots`): the
+parameters, the evaluation there, the best ones, the state of the optimiser, the draws and the
+random state of the objective, and the history. A fit that continues from such a tree makes the same
+steps, to the last bit, as one that was never interrupted.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def fit(
     max_iter : int
         Most steps to make.
     tol : float
-        Stop when the objective rises by less than this, a data entry and step, over ten steps (an
+        Stop when the objective rises by less than this, per data entry and step, over ten steps (an
         optimiser that is not monotone has its own rule), or when its gradient vanishes.
     describe : callable, optional
         Turns a value and parameters into the numbers to report, ``objective`` among them, for
@@ -113,8 +113,8 @@ def fit(
     verbose : int
         1 or more: a progress bar with the objective and the time left.
     snapshots : Snapshots, optional
-        Takes the state after each step, and has the one to go on from. A fit that was over is not
-        begun again, unless it was the callback or the keyboard that ended it.
+        Takes the state after each step, and has the one to continue from. A fit that has ended is
+        not repeated; one that the callback or Ctrl-C ended is continued.
 
     Returns
     -------
@@ -227,7 +227,7 @@ def _plain(value: float, parameters: Parameters) -> dict[str, float]:  # noqa: A
 
 
 class _Log:
-    """Columns of numbers, one row a step; row 0 is the start."""
+    """Columns of numbers, one row per step; row 0 is the start."""
 
     def __init__(
         self, describe: Callable[[float, Parameters], dict[str, float]], *, average: bool
@@ -272,7 +272,7 @@ class _Log:
         self._best = [value + difference for value in self._best]
 
     def settled(self, smallest_rise: float) -> bool:
-        """Whether the best value rose by less than this a step over the window."""
+        """Whether the best value rose by less than this per step over the window."""
         if self.n_iter < WINDOW:
             return False
         return self._best[-1] - self._best[-1 - WINDOW] < WINDOW * smallest_rise

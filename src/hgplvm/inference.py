@@ -1,10 +1,10 @@
-"""Latents of new rows under a fitted model, and how sure they are.
+"""Latents of new rows under a fitted model, and their posterior standard deviations.
 
 Each row starts at several points, at and between the training latents at which it is the most
 likely, and climbs the log density of its observed entries. All rows and starts move in one batch of
-Adam in the metric; after a while the best start of each row goes on alone, with shorter steps. In a
-Bayesian model it is a distribution q(x) that goes on, and climbs the row's share in the model's
-bound. Rows come in chunks, so that memory does not grow with their number.
+Riemannian Adam; after some steps only the best start of each row is continued, with shorter steps.
+In a Bayesian model the row then gets a distribution q(x), which maximises the row's share in the
+model's bound. Rows are processed in chunks, so that memory does not grow with their number.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Landmarks:
         return self.latents[self.log_density(rows, observed).argmax(1)]
 
     def posterior_means(self, rows: Tensor) -> Tensor:
-        """Latents of complete rows [n, D], if rows could stand at landmarks alone: [n, Q+1]."""
+        """Posterior means of the latents of complete rows [n, D] over the landmarks: [n, Q+1]."""
         found = []
         for part in torch.split(rows, max(1, LANDMARK_ENTRIES // len(self.latents))):
             density = self.log_density(part, torch.ones_like(part))
@@ -117,9 +117,9 @@ class Landmarks:
     def _posterior_mean(self, density: Tensor) -> tuple[Tensor, Tensor]:
         """Mean of the likeliest few landmarks with their densities as weights; and the few.
 
-        It is the posterior mean if rows could stand at landmarks alone. Where one of them has all
-        the weight, weights are evened out until the third has some, so that no two rows coincide;
-        and those that lie apart from the likeliest, on another branch perhaps, get none.
+        It is the posterior mean under a prior on the landmarks alone. Where one of them has all the
+        weight, weights are evened out until the third has some, so that no two rows coincide; and
+        those far from the likeliest, perhaps on another branch, get none.
         """
         best, which = density.topk(min(LIKELIEST, len(self.latents)), dim=1)
         gaps = best[:, :1] - best  # rising from 0
@@ -296,7 +296,7 @@ class RowInference:
 def climb_rows(
     predictor: Predictor, make: Make, parameters: Parameters, *, rate: float, n_steps: int
 ) -> tuple[Parameters, Tensor]:
-    """Let every row climb its own density: the best state of each, and its density there.
+    """Maximise the density of every row: return the best state of each, and its density there.
 
     Parameters
     ----------

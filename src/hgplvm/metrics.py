@@ -153,7 +153,7 @@ def knn_accuracy(
     P : array of shape (n, n_components)
         Embedding.
     labels : array of shape (n,)
-        One label a row. Ties go to the label that sorts first, as in scikit-learn.
+        One label per row. Ties go to the label that sorts first, as in scikit-learn.
     n_neighbors : int, default=5
         Neighbours k, below n.
     metric : {"poincare", "euclidean"}, default="euclidean"
@@ -180,14 +180,14 @@ def knn_accuracy(
 
 
 def reconstruction_error(Y: Array, reconstruction: Array) -> float:
-    """Root mean squared difference of data and what a model makes of their latents.
+    """Root mean squared difference between data and their reconstruction.
 
     Parameters
     ----------
     Y : array of shape (n, n_features)
         Data. Entries that are NaN are missing, and left out.
     reconstruction : array of shape (n, n_features)
-        What comes back, for instance ``model.inverse_transform(model.embedding_)``.
+        Decoded data, for instance ``model.inverse_transform(model.embedding_)``.
 
     Returns
     -------
@@ -226,7 +226,7 @@ def evaluate(
     P : array of shape (n, n_components)
         Embedding.
     labels : array of shape (n,), optional
-        One label a row.
+        One label per row.
     metric : {"poincare", "euclidean"}, default="euclidean"
         Distance between embedded points.
     n_neighbors : int, default=5

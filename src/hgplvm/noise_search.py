@@ -1,9 +1,9 @@
 """Estimate the noise level from held-out rows.
 
 Latents are free enough to explain a row's own noise: they give every row a branch of its own, the
-noise estimate falls to nothing, and the likelihood of the training data rises all the way. Held-out
-rows show it. The latent of each is inferred from most of its entries, and the others are predicted;
-the noise level that makes these the most likely is the one to fit with.
+noise estimate falls to zero, and the likelihood of the training data keeps rising. Held-out rows
+reveal this. The latent of each is inferred from most of its entries, and the others are predicted;
+the noise level under which these are the most likely is used in the fit.
 
 The levels are tried from above, each fit starting where the one before ended, so that the whole
 search is one fit of a few hundred rows whose noise is lowered step by step. The same score compares
@@ -31,13 +31,13 @@ from hgplvm.optim import Adam, climb
 
 __all__ = ["NoiseSearch", "search_noise"]
 
-# noise levels as shares of the data's variance; below the last, scores tell how well latents were
-# inferred rather than how noisy rows are
+# noise levels as shares of the data's variance; below the last, scores measure the error of the
+# inferred latents rather than the noise
 LEVELS = (0.9, 0.8, 0.7, 0.55, 0.4, 0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 3e-3)
 # the share of rows that is held out, and the share of their entries that is to be predicted
 HELD_OUT = 0.2
 HIDDEN = 0.25
-# steps a level, for the latents and for the held-out rows
+# steps per level, for the latents and for the held-out rows
 STEPS = 10
 # the search ends when this many levels in a row are worse than the best
 PATIENCE = 3
@@ -62,7 +62,7 @@ class NoiseSearch:
         return max(self.scores)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Columns for the history, one entry a level."""
+        """Columns for the history, one entry per level."""
         return {"noise_level": np.array(self.levels), "noise_score": np.array(self.scores)}
 
 
@@ -127,7 +127,7 @@ def search_noise(
 
 
 def _mask(shape: torch.Size, generator: torch.Generator) -> Tensor:
-    """1 for entries to place a row by, 0 for those to predict: at least one of each in a row."""
+    """1 for entries to infer the latent from, 0 for those to predict; each row has both."""
     n, d = shape
     n_hidden = min(max(1, round(HIDDEN * d)), d - 1)
     order = torch.rand(n, d, generator=generator).argsort(1)

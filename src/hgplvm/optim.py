@@ -3,9 +3,9 @@
 All three maximise an objective over :class:`~hgplvm.objectives.Parameters`. They see plain flat
 vectors, the coordinates of gradients in the transported frames (orthonormal, so the metric is the
 identity) followed by the logarithms of the free parameters; a step is taken with the exponential
-map, so that a unit is a unit everywhere on the manifold.
+map, so that a step of a given length covers the same distance everywhere on the manifold.
 
-An optimiser makes one step at a time and keeps what it remembers in itself; the loop around it is
+An optimiser makes one step at a time and keeps its own state; the loop is
 :func:`hgplvm.fit.fit`.
 """
 
@@ -45,7 +45,8 @@ class Step:
 class Optimizer(Protocol):
     """Makes steps that increase an objective.
 
-    A `monotone` one never takes a step down, so that a pause in its rise means that it has arrived.
+    A `monotone` one never decreases the objective, so that it has converged when the value no
+    longer rises.
     """
 
     @property
@@ -173,12 +174,12 @@ class Adam:
 
     The second moment is shared by the coordinates of a row, so that the path does not depend on
     how the frames are turned. The rate falls to 0 along a cosine over `horizon` steps: the kernel's
-    cusps keep the objective rough at every scale, and a constant rate would stay above it. Unlike
-    a line search, which ends at the first cusp in its way, a step of Adam passes over it.
+    cusps make the objective rough at every scale, and a constant rate would not converge. Unlike
+    a line search, which stops at the first cusp, a step of Adam passes over it.
 
     Where the objective can be compared between steps the rate falls sooner: it is cut each time
-    that the best value has risen by less than `smallest_rise` a step over a few steps, and after
-    the last cut such a pause ends the fit.
+    that the best value has risen by less than `smallest_rise` per step over a few steps, and after
+    the last cut the fit ends when this happens again.
 
     Parameters
     ----------
@@ -187,7 +188,7 @@ class Adam:
     horizon : int
         Steps after which the rate is 0.
     smallest_rise : float
-        Rise a step below which the rate is cut; 0 follows the cosine to its end.
+        Rise per step below which the rate is cut; 0 follows the cosine to its end.
     """
 
     learning_rate: float = 2e-2
@@ -220,7 +221,7 @@ class Adam:
         self._second = torch.lerp(squares, self._second, second)
         mean = self._first / (1.0 - first**self._count)
         scale = torch.sqrt(self._second / (1.0 - second**self._count))
-        # squares that underflow say nothing of a direction
+        # where squares underflow the direction is unknown
         direction = torch.where(
             scale > torch.finfo(scale.dtype).tiny ** 0.5, mean / scale, torch.zeros_like(mean)
         )
@@ -263,7 +264,7 @@ class Adam:
         self._first, self._second = state["first"], state["second"]
 
     def _paused(self, objective: Objective, value: float) -> bool:
-        """Cut the rate where the objective pauses; say whether it did so once too often."""
+        """Cut the rate where the objective stops rising; return whether the fit should end."""
         if objective.stochastic or not self.smallest_rise > 0:
             return False
         self._best.append(max([value, *list(self._best)[-1:]]))

@@ -1,9 +1,8 @@
 """The start of a fit: latents, positive parameters, a kernel, and a floor for the noise.
 
-These questions are answered on a sample of a few hundred rows: which kind of start, at which scale
-(by evidence, :mod:`hgplvm.init.candidates`), how much of the data is noise, and, where that is left
-open, which kernel (both by held-out rows, :mod:`hgplvm.noise_search`). The chosen start is then
-made for all rows.
+A sample of a few hundred rows decides on the kind of start and its scale (by evidence,
+:mod:`hgplvm.init.candidates`), on the noise level and, with ``kernel="auto"``, on the kernel (both
+by held-out rows, :mod:`hgplvm.noise_search`). The chosen start is then made for all rows.
 """
 
 from __future__ import annotations
@@ -27,10 +26,10 @@ __all__ = ["RATE", "Start", "choose_kernel", "find_start"]
 
 # first step length of a fit, as a share of the median distance between the latents
 RATE = 7e-3
-# Starts are compared with most of the data taken for noise, so that the large distances decide:
-# the small ones are what the fit is for.
+# Starts are compared with most of the variance taken for noise, so that the large distances decide:
+# the fit will correct the small ones.
 NOISE_SHARE = 0.9
-# fewer rows have nothing to hold out
+# with fewer rows, none are held out
 HELD_OUT_ROWS = 20
 # held-out log density of an entry by which another kernel must be ahead of the exponential one
 KERNEL_GAIN = 0.01

@@ -1,4 +1,4 @@
-"""Tools for AnnData objects, in scanpy's habit: results go into the object.
+"""Tools for AnnData objects, in the style of scanpy: results are stored in the object.
 
 >>> import hgplvm as hg, scanpy as sc  # doctest: +SKIP
 >>> adata = sc.datasets.krumsiek11()  # doctest: +SKIP
@@ -6,11 +6,11 @@
 >>> hg.tl.pseudotime(adata, root={"cell_type": "progenitor"})  # doctest: +SKIP
 >>> hg.pl.poincare(adata, color="hgplvm_pseudotime")  # doctest: +SKIP
 
-Where things are, for the default ``key_added="hgplvm"``:
+Keys of the results, for the default ``key_added="hgplvm"``:
 
 - ``obsm["X_hgplvm"]``: coordinates on the Poincaré ball (``sc.pl.embedding(adata, "hgplvm")``);
 - ``obsm["X_hgplvm_lorentz"]``: the same points on the Lorentz model;
-- ``obsm["hgplvm_covariance"]``: how sure each position is, as a covariance matrix, row by row;
+- ``obsm["hgplvm_covariance"]``: posterior covariance matrix of each position, row by row;
 - ``obs["hgplvm_std"]``: the same as one number, a standard deviation in curvature radii;
 - ``obs["hgplvm_pseudotime"]``, ``obs["hgplvm_pseudotime_std"]``: distance from the root;
 - ``uns["hgplvm"]``: parameters, length scale, evidence curve, history, and the fitted model.
@@ -62,12 +62,12 @@ def hgplvm(
     Parameters
     ----------
     adata : AnnData
-        Rows to embed, in memory or backed by a file. NaN is an entry that is missing. Results are
-        set in memory: what is backed by a file is in it after ``adata.write()``.
+        Rows to embed, in memory or backed by a file. NaN is a missing entry. Results are set in
+        memory; ``adata.write()`` saves them.
     model : {"bayesian", "exact", "sparse", "vecchia", "auto"} or estimator, default="bayesian"
         Which model: "vecchia" is the one for many rows, "auto" takes the exact model for up to
         3,000 rows and "vecchia" beyond. An estimator, such as ``HGPLVM(max_iter=50)``, is copied
-        and fitted; its own `n_components` and `random_state` hold then.
+        and fitted, with its own `n_components` and `random_state`.
     use_rep : str, optional
         A key of ``adata.obsm``, such as "X_pca", to fit instead of ``adata.X``.
     layer : str, optional
@@ -89,8 +89,8 @@ def hgplvm(
     key_added : str, default="hgplvm"
         Name of the results.
     keep_model : bool, default=True
-        Whether to keep the fitted model in ``uns``, to decode, place new rows and draw fields. The
-        exact and the nearest-neighbour model hold the data that they were fitted to.
+        Whether to keep the fitted model in ``uns``, to decode points, embed new rows and draw
+        fields. The exact and the nearest-neighbour models hold the data that they were fitted to.
     copy : bool, default=False
         Whether to return a copy with the results and leave `adata` alone.
     **parameters
@@ -104,8 +104,8 @@ def hgplvm(
         ``obsm["X_hgplvm"]``, ``obsm["X_hgplvm_lorentz"]``
             Positions on the Poincaré ball and on the Lorentz model.
         ``obs["hgplvm_std"]``, ``obsm["hgplvm_covariance"]``
-            How sure they are: the root mean square of the standard deviations along the axes, in
-            curvature radii, and the covariances in the transported frames.
+            Posterior uncertainty: the root mean square of the standard deviations along the axes,
+            in curvature radii, and the covariances in the transported frames.
         ``uns["hgplvm"]``
             ``params``, ``length_scale``, ``variance``, ``noise_variance``, ``log_likelihood``,
             ``n_iter``, ``stop_reason``, ``history``, ``evidence`` (the curve that
@@ -142,7 +142,7 @@ def hgplvm(
 
 
 def model(adata: Any, *, key: str = "hgplvm") -> BaseGPLVM:
-    """Return the fitted model behind an embedding: it decodes, samples, scores and places.
+    """Return the fitted model of an embedding, to decode, sample, score and embed rows.
 
     Parameters
     ----------
@@ -170,10 +170,10 @@ def transform(
     key: str = "hgplvm",
     copy: bool = False,
 ) -> Any:
-    """Place new rows on an embedding that was fitted to others.
+    """Embed new rows with a model that was fitted to others.
 
     Columns are matched by name; those that the new rows lack count as missing. Counts are
-    normalised where those of the fit were, by their sum over the columns that are there.
+    normalised if those of the fit were, by their sum over the columns that the new rows have.
 
     Parameters
     ----------

@@ -29,6 +29,7 @@ def numpy_state():
     return np.random.get_state()[1].copy()  # noqa: NPY002
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PEERS)
 def test_peers_embed_in_the_plane_and_their_seed_decides(name):
     if find_spec(PEERS[name].package) is None:

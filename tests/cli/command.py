@@ -1,14 +1,21 @@
-"""The installed command, in a process of its own, and what is expected of it."""
+"""The installed command, and what is expected of it.
 
+Most tests run it within their own process, which saves the seconds of imports; what is about
+processes (signals, environments, standard streams) starts one.
+"""
+
+import contextlib
+import io
 import os
 import signal
 import subprocess
 import sys
+import warnings
 from pathlib import Path
 
 from typer.testing import CliRunner
 
-from hgplvm.cli import app
+from hgplvm.cli import app, main
 
 COMMAND = [str(Path(sys.executable).with_name("hgplvm"))]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
@@ -39,12 +46,39 @@ def finish(process):
 
 
 def run(*arguments, cwd, command=COMMAND, **environment):
-    return finish(start(*arguments, cwd=cwd, command=command, **environment))
+    if command is not COMMAND or environment:
+        return finish(start(*arguments, cwd=cwd, command=command, **environment))
+    return run_here(*arguments, cwd=cwd)
+
+
+def run_here(*arguments, cwd):
+    """Run a command in this process as the installed script would."""
+    stdout, stderr, argv, before = io.StringIO(), io.StringIO(), sys.argv, Path.cwd()
+    sys.argv = [COMMAND[0], *map(str, arguments)]
+    code = 0
+    try:
+        os.chdir(cwd)
+        # the command decides for itself what becomes of warnings
+        with (
+            warnings.catch_warnings(),
+            contextlib.redirect_stdout(stdout),
+            contextlib.redirect_stderr(stderr),
+        ):
+            warnings.resetwarnings()
+            for kind in (ResourceWarning, DeprecationWarning, PendingDeprecationWarning):
+                warnings.simplefilter("ignore", kind)  # as Python does by default
+            main()
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        sys.argv = argv
+        os.chdir(before)
+    return subprocess.CompletedProcess(arguments, code, stdout.getvalue(), stderr.getvalue())
 
 
 def run_together(commands, cwd):
-    """Run commands that do not need each other at the same time."""
-    return [finish(process) for process in [start(*words, cwd=cwd) for words in commands]]
+    """Run commands that do not need each other, one after the other."""
+    return [run(*words, cwd=cwd) for words in commands]
 
 
 def succeed(*arguments, cwd):

@@ -1,5 +1,7 @@
 """Roots, pseudotime, paths and distances."""
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -18,9 +20,17 @@ TREE = make_binary_tree(4, random_state=0)
 OPTIONS = {"random_state": 0, "max_iter": 30}
 
 
-@pytest.fixture(params=["HGPLVM", "BayesianHGPLVM", "VecchiaHGPLVM", "GPLVM", "VecchiaGPLVM"])
-def model(request):
+@pytest.fixture(
+    scope="module", params=["HGPLVM", "BayesianHGPLVM", "VecchiaHGPLVM", "GPLVM", "VecchiaGPLVM"]
+)
+def fitted(request):
     return getattr(hgplvm, request.param)(**OPTIONS).fit(TREE.data)
+
+
+@pytest.fixture
+def model(fitted):
+    """A copy, which may be turned."""
+    return copy.deepcopy(fitted)
 
 
 @pytest.fixture(scope="module")

@@ -85,6 +85,7 @@ def test_rows_placed_against_others_land_where_they_would_be_among_them(
     assert offset.median() < 0.7 * alone.median()  # better than the nearest anchor
 
 
+@pytest.mark.slow
 def test_placing_needs_memory_for_a_chunk_alone(monkeypatch, normal):
     anchors_data, data = normal(200, 4), normal(40_000, 4)
     anchors = HYPERBOLIC.from_tangent(normal(200, 2))

@@ -293,15 +293,15 @@ def test_spacing_is_the_distance_to_the_last_neighbour(manifold, normal):
 
 def test_memory_does_not_grow_with_the_square_of_the_rows(manifold, m, normal):
     peaks = []
-    for n in (2000, 8000):
+    for n in (1000, 4000):
         data, p = normal(n, 10), parameters(manifold.from_tangent(normal(n, 2)))
-        objective = vecchia(data, manifold, 10, m, chunk_size=100)
+        objective = vecchia(data, manifold, 10, m, chunk_size=200)
         objective.draw(p)
         peaks.append(peak_bytes(lambda o=objective, p=p: o.evaluate(p)))
-    chunk = 8 * 100 * 11 * (11 + m + 10)
+    chunk = 8 * 200 * 11 * (11 + m + 10)
     per_row = 8 * (30 + 4 * m + 2 * 11 * (m > 0))
-    assert peaks[0] < 15 * chunk + 2000 * per_row
-    assert peaks[1] - peaks[0] < 6000 * per_row
+    assert peaks[0] < 15 * chunk + 1000 * per_row
+    assert peaks[1] - peaks[0] < 3000 * per_row
 
 
 def test_products_never_outgrow_the_data(manifold, normal):

@@ -325,7 +325,7 @@ def test_the_title_is_the_name_of_the_colour_or_what_was_asked_for(cells):
         ({"root": "cell7"}, r"'root' of poincare must be a row index below 60.* Got 'cell7'"),
         ({"root": np.zeros(60, bool)}, r"as a mask, .* Got shape \(60,\) with 0 True"),
         ({"root": np.ones(3, bool)}, r"as a mask, .* Got shape \(3,\) with 3 True"),
-        ({"root": [1.0, 0.5]}, r"'root' of poincare must lie inside the Poincaré ball"),
+        ({"root": [1.0, 0.5]}, r"'root' of poincare must hold Poincaré ball coordinates"),
         ({"root": [0.1, 0.2, 0.3]}, r"a point of 2 coordinates. Got \[0.1, 0.2, 0.3\]"),
     ],
 )

@@ -289,7 +289,7 @@ def test_bad_options_of_a_field(stub, change, message):
         ({"end": []}, r"'end' of trajectory must name at least one place. Got none"),
         ({"end": 60}, r"'end' of trajectory must be a row index below 60"),
         ({"end": [1, "x"]}, r"'end' of trajectory must be a row index below 60.* Got 'x'"),
-        ({"start": [0.9, 0.9]}, r"'start' of trajectory must lie inside the Poincaré ball"),
+        ({"start": [0.9, 0.9]}, r"'start' of trajectory must hold Poincaré ball coordinates"),
         ({"palette": ["red"]}, r"'palette' of trajectory .* each of the 2 curves. Got 1 instead"),
         (
             {"palette": ["red"], "features": 0, "end": [1, 2, 3]},

@@ -1,4 +1,4 @@
-"""The command line: reads what the user wants, says in one line what is wrong with it.
+"""The command line: reads options, runs commands, and reports errors in one line.
 
 What takes long to import (torch, matplotlib, anndata) is imported within the commands, so that
 help, completion and most errors come at once.

@@ -1,4 +1,4 @@
-"""The app, and how it ends: with a result, or with one line that says what is wrong."""
+"""The app, which ends with a result or with an error of one line."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def fit(
     """Embed the rows of a file on the Poincaré disk.
 
     Writes the embedding, the fitted model and a picture. An entry that is empty, NA or NaN is
-    missing: the model does without it.
+    missing, and the model ignores it.
 
     Example: hgplvm fit cells.csv --label cell_type --root cell_type=stem --plot cells.png
     """
@@ -242,7 +242,7 @@ def transform(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Place new rows on the disk of a fitted model, with how sure each position is.
+    """Embed new rows with a fitted model, with the uncertainty of each position.
 
     Columns are matched by name; those that are missing count as missing entries.
 
@@ -355,7 +355,7 @@ def _places_of_fit(
     disk: bool,
     force: bool,
 ) -> tuple[Path, Path, Path | None]:
-    """Where embedding, model and picture go: each as it is said, or named after the one before."""
+    """Paths of embedding, model and picture: as given, or named after the one before."""
     if resume is not None and resume.exists():
         force = True  # the same command goes on, and its outputs with it
     end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
@@ -441,7 +441,7 @@ def _pseudotime_name(rows: Rows) -> str:
 
 
 def _as_fitted(given: dict[str, Any], fitted: dict[str, Any]) -> dict[str, Any]:
-    """Where new rows stand in their object: where they are said to, or as those of the fit did."""
+    """Where to read new rows in their object: as the options say, or as in the fit."""
     found = dict(given)
     if found["layer"] is None and found["use_rep"] is None:
         found |= {name: fitted.get(name) for name in ("layer", "use_rep")}

@@ -163,7 +163,7 @@ def metrics(
     neighbors: Annotated[int, typer.Option(min=1, help="Neighbours k.")] = 5,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """Say how well an embedding keeps neighbours, distances and labels.
+    """Measure how well an embedding preserves neighbours, distances and labels.
 
     Example: hgplvm metrics cells.csv cells-hgplvm.csv --label cell_type
     """
@@ -246,7 +246,7 @@ def _drawable(source: Path, kind: Kind) -> tuple[Any, dict[str, Any], Any]:
 
 
 def _check_disk(source: Path, kind: Kind, points: Any, sure: bool) -> None:
-    """Refuse what has no picture on the disk, or does not know how sure its points are."""
+    """Refuse what has no picture on the disk, or no uncertainty where that is to be drawn."""
     if kind in ON_DISK and points.shape[1] != 2:
         dimensions = f"{source} has {points.shape[1]} dimensions, and a disk has 2"
         raise ValueError(f"{dimensions}; fit with --n-components 2.")

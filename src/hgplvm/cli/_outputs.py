@@ -44,7 +44,7 @@ def check_output(path: Path, option: str, *, force: bool, kinds: tuple[str, ...]
 
 
 def write_together(writers: dict[Path, Callable[[Path], object]]) -> None:
-    """Write files that take their places when all are complete; none does where one fails."""
+    """Write all files, or none if one of them fails."""
     with contextlib.ExitStack() as stack:
         moves = []
         for path, write in writers.items():

@@ -1,4 +1,4 @@
-"""What all models share: parameters, the start, the fit, and the attributes that a fit leaves."""
+"""The base class of all models: parameters, the start, the fit, and the fitted attributes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Rows:
     imputation: Imputation | None = None
 
     def scaled(self, factor: float) -> Rows:
-        """Go over to units in which numbers are so many times as large."""
+        """Multiply the data by a factor."""
         if factor == 1.0:
             return self
         imputation = None if self.imputation is None else self.imputation.scaled(factor)
@@ -164,8 +164,8 @@ class BaseGPLVM(ShownModel, FittedMethods):
         Parameters
         ----------
         X : array-like, DataFrame, sparse matrix or tensor of shape (n_samples, n_features)
-            The data (the paper's Y). Columns are centred; their scale is left as it is. NaN is an
-            entry that is missing: the likelihood does not see it.
+            The data (the paper's Y). Columns are centred; their scale is left as it is. NaN is a
+            missing entry, which the likelihood ignores.
         y : ignored
             Present for scikit-learn.
 
@@ -177,7 +177,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         try:
             with one_thread():
                 self._fit(X)
-        except BaseException:  # what was there before is still whole
+        except BaseException:  # a fit that fails leaves an earlier one as it was
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
@@ -237,7 +237,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         self._report(result, start, self._describe(objective, units, value, final))
 
     def _report(self, result: FitResult, start: Start, numbers: dict[str, float]) -> None:
-        """Set the attributes that say how the fit went."""
+        """Set the attributes that describe the fit."""
         self.log_likelihood_ = numbers["objective"]
         self.variance_ = numbers["variance"]
         self.noise_variance_ = numbers["noise_variance"]
@@ -280,7 +280,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         return Checkpoint(path, self._name, self.get_params(deep=False), digest(data), device)
 
     def _rows(self, data: Array, seed: int, device: torch.device) -> Rows:
-        """Rows on their device; gaps are filled from the nearest rows."""
+        """Rows on their device; missing entries are imputed from the nearest rows."""
         observed = ~np.isnan(data)
         if observed.all():
             return Rows(torch.from_numpy(data).to(device, DTYPES[self.dtype]))
@@ -314,7 +314,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
     def _chosen_kernel(
         self, rows: Rows, generator: torch.Generator
     ) -> tuple[Kernel, dict[str, Array]]:
-        """Return the kernel that the parameter names, or the one that held-out rows prefer."""
+        """Return the kernel that the parameter names, or the best one on held-out rows."""
         if self.kernel != "auto":
             return self._kernel(), {}
         named = isinstance(self.init, str) and self.init in START_KINDS
@@ -484,7 +484,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         )
 
     def _first_step(self, objective: Any, parameters: Parameters) -> float:  # noqa: ARG002
-        """Length of Adam's first step, in proportion to the latents' spread."""
+        """Length of Adam's first step, a share of the median distance between the latents."""
         return RATE * max(starts.median_distance(parameters.latents, self._manifold), 1e-3)
 
     def _describe(

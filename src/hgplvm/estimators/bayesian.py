@@ -142,7 +142,7 @@ class BayesianHGPLVM(_BayesianGPLVM):
     """Bayesian hyperboloid GP-LVM: each latent is a distribution.
 
     ``q(x_i)`` is a wrapped normal with its own mean and standard deviations; the fit maximises the
-    evidence lower bound. For the first third of the steps the deviations stay as they are.
+    evidence lower bound. For the first third of the steps the standard deviations are fixed.
 
     {parameters}
 

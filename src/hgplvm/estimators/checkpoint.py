@@ -1,4 +1,4 @@
-"""Checkpoints: a fit that was cut off goes on where it was."""
+"""Checkpoints: an interrupted fit continues where it stopped."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Checkpoint:
     def save(self, state: dict[str, Any], *, now: bool) -> None:
         """Write a state, unless the last one was written a moment ago.
 
-        A disk that does not take it is no reason to lose the fit: a warning says so.
+        If writing fails, there is a warning and the fit continues.
         """
         started = time.monotonic()
         if not now and started - self._written < self._pause:

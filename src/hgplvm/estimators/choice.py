@@ -1,4 +1,4 @@
-"""The registry of models, and which one for how many rows: the rule behind ``model="auto"``."""
+"""The registry of models, and the choice by the number of rows for ``model="auto"``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a model shows itself in a notebook: scikit-learn's diagram, and what a fit has found."""
+"""HTML of a model in a notebook: scikit-learn's diagram, a picture, and the fitted numbers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 __all__ = ["ShownModel"]
 
-# points that a small picture has room for
+# most points to draw in the small picture
 MOST_POINTS = 2000
 # side of the picture, in pixels
 SIDE = 220

@@ -1,4 +1,4 @@
-"""What the estimators' docstrings share: parameters and attributes, filled in by a decorator."""
+"""Shared parts of the estimators' docstrings: a decorator fills in parameters and attributes."""
 
 from __future__ import annotations
 
@@ -17,34 +17,34 @@ _PARAMETERS = """\
         Dimensions of the latent space.
 {more}    kernel : {{"exponential", "matern32", "matern52", "heat", "auto"}} or Kernel
         Covariance of the decoded functions as a function of distance, from rough to smooth; "auto"
-        takes the one under which hidden entries of held-out rows are the most likely, and
-        ``history_`` says how likely. An object of :mod:`hgplvm.kernels`, or your own, is taken as
-        it is.
+        takes the one with the highest log density of hidden entries of held-out rows, which
+        ``history_`` keeps. An object of :mod:`hgplvm.kernels`, or your own, is also accepted.
     length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
     init : {{"auto", "mds", "pca", "random"}} or array (n_samples, n_components), default="auto"
-        Where the latents start: a metric embedding of the squared data distances ("mds"; beyond
-        3,000 rows the others are placed against landmarks), principal components ("pca"), the
-        paper's tiny random numbers ("random"), or {chart} coordinates. "auto" takes "mds" or "pca",
-        and all but the last two choose their scale, by the evidence of 300 of the rows.
+        Where the latents start: a metric embedding of the squared data distances ("mds"; rows
+        beyond 3,000 are embedded by their distances to landmarks), principal components ("pca"),
+        the paper's random numbers ("random"), or {chart} coordinates. "auto" takes "mds" or
+        "pca". Except for "random" and coordinates, the scale is chosen by the evidence of 300 rows.
     optimizer : {{"auto", "lbfgs", "adam", "rgd"}}, default="auto"
-        Riemannian Adam ("adam", also what "auto" takes: it passes over the cusps of the kernel, in
-        front of which line searches end), Riemannian L-BFGS with a line search ("lbfgs"), or the
-        paper's Riemannian gradient descent ("rgd").
+        Riemannian Adam ("adam", the choice of "auto": it steps over the cusps of the kernel, at
+        which a line search stops), Riemannian L-BFGS with a line search ("lbfgs"), or the paper's
+        Riemannian gradient descent ("rgd").
     learning_rate : float, optional
         First step length of "adam" (default 0.007 of the median distance at the start; from a
         random start 0.02), and that of "rgd" (default 0.01). "lbfgs" searches for its own.
     max_iter : int, default=300
         Most steps to make. The step length of "adam" falls to 0 over them.
     tol : float, default=1e-4
-        A fit has converged when the objective rises by less than this, a data entry and step, over
-        a few steps, or when its gradient vanishes. "adam" first shortens its steps, twice. A bound
-        that changes with the inducing points has no such stop.
+        A fit has converged when the objective rises by less than this, per data entry and step,
+        over a few steps, or when its gradient vanishes. "adam" first shortens its steps, twice. A
+        bound that changes with the inducing points is not stopped in this way.
     noise_floor : float or "auto", default="auto"
         Least noise variance, as a share of the data's variance. {noise}
     center : {{"mean", "none"}} or int, default="mean"
-        What goes to the origin after the fit: the Fréchet mean, or this row. The embedding is then
-        turned to a canonical pose, so that runs compare. "none" leaves it as the fit ended.
+        What is moved to the origin after the fit: the Fréchet mean, or this row. The embedding is
+        then rotated to its principal axes, so that runs can be compared. "none" leaves the latents
+        where the fit ended.
     device : str, default="auto"
         "cpu", "cuda" or another torch device; "auto" is a GPU where there is one.
     dtype : {{"float64", "float32"}}, default="float64"
@@ -54,9 +54,9 @@ _PARAMETERS = """\
     verbose : int, default=0
         1: a progress bar with the objective and the time left.
     checkpoint : path, optional
-        A file that takes the state of the fit, every few seconds and when it ends. A fit that finds
-        it there, with the same data and parameters, goes on from it, and ends where it would have
-        ended without the break. With other data or parameters it is refused.
+        A file to which the state of the fit is written every few seconds and at the end. If it
+        exists, a fit with the same data and parameters continues from it, with the same result as
+        without the interruption. With other data or parameters it is an error.
     callback : callable, optional
         Called with a :class:`hgplvm.fit.FitState` after each step; a true value stops the fit.
 
@@ -71,11 +71,11 @@ _PARAMETERS = """\
     kernel_parameters_ : dict of str to float
         Further parameters of the kernel, if it has any.
     history_ : dict of str to array
-        One entry a step, the start first: ``objective``, ``seconds``, ``gradient_norm``,
-        ``step_size``, ``variance``, ``noise_variance``, ``length_scale``. One entry a start that
+        One entry per step, the start first: ``objective``, ``seconds``, ``gradient_norm``,
+        ``step_size``, ``variance``, ``noise_variance``, ``length_scale``. One entry per start that
         was compared: ``search_start`` (its kind), ``search_scale`` (median distance),
-        ``search_length_scale`` (κ), ``search_evidence`` (log likelihood an entry),
-        ``search_enough`` (as good as the best) and ``search_chosen``.{levels}
+        ``search_length_scale`` (κ), ``search_evidence`` (log likelihood per entry),
+        ``search_enough`` (close to the best) and ``search_chosen``.{levels}
     n_iter_ : int
         Steps made.
     stop_reason_ : str
@@ -103,11 +103,11 @@ _BAYESIAN = """\
         Expectations over q(x): 2Q + 1 sigma points, a grid of 3^Q points, or `n_samples` random
         draws that change with the inducing points.
     n_samples : int, default=5
-        Draws a row for "monte-carlo".
+        Draws per row for "monte-carlo".
     prior_scale : float, default=1.0
         Scale of the prior, a wrapped normal at the origin.
     kl : {{"exact", "paper"}}, default="exact"
-        The divergence from the prior, or the paper's, which does not see where the means are.
+        The divergence from the prior, or the paper's, which does not depend on the means.
 """
 
 _VECCHIA = """\
@@ -115,9 +115,10 @@ _VECCHIA = """\
         Neighbours k that a row is conditioned on. With as many as there are rows, all others are
         taken, with a warning.
     n_inducing : int or "auto", default="auto"
-        Inducing points that carry the smooth part of the data, so that neighbours are left with the
-        rest. "auto" takes 50 where the floor of the noise is at least half of the variance, so that
-        single neighbours say little, and in the first level of a fit of many rows; else none.
+        Inducing points that model the smooth part of the data, so that neighbours model the rest.
+        "auto" takes 50 where the noise floor is at least half of the variance, so that single
+        neighbours carry little information, and in the first level of a fit of many rows; else
+        none.
     neighbor_update : int, default=10
         Steps between two searches for neighbours (and draws of inducing points) in the latents.
     order : {{"random", "max-min"}}, default="random"
@@ -162,18 +163,19 @@ _COVARIANCES = """
         The same as covariance matrices in that frame: moving a picture turns its axes."""
 _PLACES = """
     posterior_std_ : array of shape (n_samples, n_components)
-        How sure each latent is: standard deviations, in the transported frame, of a wrapped normal
-        that approximates its posterior with all other latents where they are."""
+        Posterior standard deviations of each latent, in the transported frame: those of a wrapped
+        normal that approximates its posterior with all other latents fixed."""
 _DEVIATIONS = """
     posterior_std_ : array of shape (n_samples, n_components)
         Standard deviations of q(x) in the transported frame at each latent."""
 _NOISE = {
     "noise": (
-        '"auto" scores several on\n        rows held out, each placed by three quarters of its '
-        "entries and asked for the rest; with the\n        random start there is none."
+        '"auto" scores several on\n        held-out rows: the latent of each is inferred from '
+        "three quarters of its entries, and the\n        others are predicted. With the random "
+        "start there is none."
     ),
     "levels": (
-        " One entry a noise floor that was\n        scored: ``noise_level`` and ``noise_score`` "
+        " One entry per noise floor that was\n        scored: ``noise_level`` and ``noise_score`` "
         "(mean log density of a hidden entry)."
     ),
 }

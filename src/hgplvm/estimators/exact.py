@@ -41,7 +41,7 @@ class HGPLVM(_ExactGPLVM):
 
     Each column of the data is a Gaussian process over latent positions in hyperbolic space, with
     the geodesic exponential kernel ``k(x, z) = σ exp(-d(x, z)/κ)`` and noise β⁻¹; the positions
-    maximise the marginal likelihood. The cost is O(N³) a step: for up to a few thousand rows.
+    maximise the marginal likelihood. The cost is O(N³) per step: for up to a few thousand rows.
 
     {parameters}
 
@@ -85,7 +85,7 @@ class GPLVM(_ExactGPLVM):
 
 @documented(space="sphere")
 class SphericalGPLVM(_ExactGPLVM):
-    """Exact GP-LVM on the sphere, for data that close upon themselves.
+    """Exact GP-LVM on the sphere, for periodic data.
 
     The same model with the distance of the unit sphere; the kernel must be one that is positive
     definite there (``"exponential"``, or your own).

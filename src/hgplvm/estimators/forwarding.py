@@ -1,4 +1,4 @@
-"""What users can do with a fitted estimator: checks of what they pass, and the fitted model."""
+"""Methods of a fitted estimator: they check the arguments and call the fitted model."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return_std : bool, default=False
             Whether to return the posterior standard deviations, too.
         return_cov : bool, default=False
-            Whether to return posterior covariances instead: only one of the two can be had.
+            Whether to return posterior covariances instead; not together with `return_std`.
 
         Returns
         -------
@@ -281,11 +281,11 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to one file, which :func:`hgplvm.load` reads.
 
-        The file is a safetensors file with a JSON header. It holds no code, and takes its place
-        only when it is complete. The exact and the nearest-neighbour models keep the training data
-        in it. Not kept are a `callback`, a `checkpoint`, and a `random_state` that is no number.
-        A subclass or a kernel of your own is kept by name: the program that loads the file must
-        have imported it.
+        The file is a safetensors file with a JSON header. It holds no code, and an existing file is
+        replaced only when the new one is complete. The exact and the nearest-neighbour models keep
+        the training data in it. Not kept are a `callback`, a `checkpoint`, and a `random_state`
+        that is not a number. Of a subclass or a kernel of your own only the name is kept: the
+        program that loads the file must have imported it.
 
         Parameters
         ----------

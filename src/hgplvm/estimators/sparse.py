@@ -152,11 +152,11 @@ def _mean(draws: list[tuple[float, Tensor]]) -> float:
 
 @documented(flat=False, sparse=True)
 class SparseHGPLVM(CollapsedGPLVM):
-    """Sparse hyperboloid GP-LVM: inducing points, and a cost of O(NM²) a step.
+    """Sparse hyperboloid GP-LVM: inducing points, and a cost of O(NM²) per step.
 
     The latents maximise a lower bound of the marginal likelihood that sees the rows through M
-    inducing points. These are drawn from the latents anew every few steps, so that the fit climbs
-    the bound's average over draws.
+    inducing points. These are redrawn from the latents every few steps, so that the fit maximises
+    the mean of the bound over draws.
 
     {parameters}
 

@@ -36,8 +36,8 @@ __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
 
 logger = logging.getLogger(__name__)
 
-# where noise is at least this share of the variance, neighbours alone say too little, and this many
-# inducing points carry the smooth part
+# where noise is at least this share of the variance, neighbours alone carry too little information,
+# and this many inducing points model the smooth part
 NOISY = 0.5
 INDUCING = 50
 # more rows than FEW are fitted in two levels, the first with so many of them
@@ -124,8 +124,8 @@ class _VecchiaGPLVM(BaseGPLVM):
     ) -> Start:
         """Coarse to fine: of many rows, some are fitted first, and the others start between them.
 
-        Among many rows neighbours are near and steps are short, so that what is wrong with the
-        large shape would stay so.
+        With many rows, neighbours are close and steps are short, so that errors in the large-scale
+        shape would not be corrected.
         """
         n_rows = rows.data.shape[0]
         searched = isinstance(self.init, str) and self.init != "random"
@@ -214,7 +214,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         )
 
     def _first_step(self, objective: VecchiaObjective, parameters: Parameters) -> float:
-        """No longer than a share of the way to the neighbours: among many rows they are near."""
+        """Return a step of at most a share of the distance to the neighbours."""
         spacing = objective.spacing(parameters)
         step = super()._first_step(objective, parameters)
         return min(step, SPACING * spacing) if spacing > 0 else step
@@ -250,8 +250,8 @@ class _VecchiaGPLVM(BaseGPLVM):
         return root, max(scale, 1e-6)
 
     def _std(self, objective: VecchiaObjective, parameters: Parameters) -> Tensor:
-        """Return how sure each latent is, given its neighbours."""
-        # where single neighbours say little, as many more as there are inducing points
+        """Return the posterior standard deviations of each latent, given its neighbours."""
+        # noisy neighbours carry little information each: take more of them
         n_neighbors = self.n_neighbors + self.n_inducing_
         return row_deviations(
             objective,
@@ -267,9 +267,9 @@ class VecchiaHGPLVM(_VecchiaGPLVM):
 
     Each row is conditioned on the k nearest, in latent space, of the rows before it in a random
     order (Vecchia's approximation of the likelihood). The exponential kernel is nearly Markov along
-    a tree, so this loses next to nothing where inducing points blur. The cost is
-    O(N (k³ + kD)) a step and memory is linear in N: for thousands to millions of rows. Of more than
-    4,096 rows, 3,000 are fitted first, and the others start between them, by their likelihood.
+    a tree, so this loses almost nothing, and keeps detail that inducing points lose. The cost is
+    O(N (k³ + kD)) per step and memory is linear in N: for thousands to millions of rows. Of more
+    than 4,096 rows, 3,000 are fitted first, and the others start between them, by their likelihood.
 
     {parameters}
 

@@ -1,4 +1,4 @@
-"""A model after its fit: what is kept of it, and what can be done with it."""
+"""Fitted models: what is kept after a fit, and the operations on it."""
 
 from hgplvm.fitted.model import FittedModel, row_digests
 from hgplvm.fitted.predictions import (

@@ -45,7 +45,7 @@ def class_name(kind: type, what: str) -> str:
     Raises
     ------
     ValueError
-        If no later program could find it: it is not at the top level of a module.
+        If it is not at the top level of a module, where another program could find it.
     """
     module, name = kind.__module__, kind.__qualname__
     if module.startswith("hgplvm.") and not module.startswith("hgplvm.tests"):

@@ -1,8 +1,8 @@
-"""A fitted model: one immutable object that infers latents, decodes, shows and can be kept.
+"""A fitted model: one immutable object that infers latents, decodes, and can be saved.
 
-It lives in three frames. The *frame of the fit* is where the latents ended and what is kept in
-files; the *prior's frame* has the prior's centre at the origin, and all computing is done in it (an
-:class:`Engine`); the *pose* is what users see.
+It uses three frames. The *frame of the fit* is that of the latents at the end of the fit, and of
+files; the *prior's frame* has the prior's centre at the origin, and computations are done in it (an
+:class:`Engine`); the *pose* is the frame of the coordinates that users see.
 """
 
 from __future__ import annotations
@@ -402,7 +402,7 @@ def _at_rest(tensor: Tensor) -> Tensor:
 
 
 def row_digests(data: Array) -> Array:
-    """64 bits that tell a row [D] from others, however it was passed in."""
+    """Digest of 64 bits for each row, the same for every input type."""
     plain = np.where(np.isnan(data), np.nan, data) + 0.0  # one NaN, and one zero
     digests = [blake2b(row.data, digest_size=8).digest() for row in np.ascontiguousarray(plain)]
     return np.frombuffer(b"".join(digests), dtype=np.int64).copy()

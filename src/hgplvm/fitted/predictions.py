@@ -140,7 +140,7 @@ class InducingPredictions(Predictions):
     def residuals(
         self, predictor: Posterior, latents: Tensor, rows: Tensor, data: Tensor
     ) -> Tensor:
-        """Residuals of rows of the fit: each is one of many that few inducing points saw."""
+        """Residuals of training rows; the effect of a row on its own prediction is negligible."""
         parts = []
         for some in torch.split(rows, 4096):
             mean, variance = predictor.predict(latents[some])

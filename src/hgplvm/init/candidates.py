@@ -1,8 +1,8 @@
 """The search for a start: kinds of start times sizes, compared by evidence on a sample of rows.
 
-Hyperbolic space has a unit of its own, the curvature radius, so a start has to choose how far
-apart its points are: its *scale*, the median distance. The evidence chooses. Where it cannot tell
-two scales apart the smaller is taken: what is as well explained flat should not be bent.
+Hyperbolic space has a unit of its own, the curvature radius, so a start has a *scale*, the median
+distance between its points. It is chosen by evidence. Of scales with nearly the same evidence the
+smallest is taken, so that data that a flat embedding explains as well start flat.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ __all__ = ["KINDS", "Candidate", "Candidates", "Comparison"]
 KINDS = ("pca", "mds", "mds-denoised")
 # length scales to try, in units of the median distance: a long one makes the variogram a line
 LENGTH_SCALES = (1.5, 4.0, 12.0, 50.0)
-# evidence an entry that a flatter start may be behind, as one probe tells it; the mean of several
-# is surer by the root of their number
+# evidence per entry by which a flatter start may be behind, for one probe; for the mean of n probes
+# it is divided by √n
 EQUIVALENCE = 1.5e-3
 # rows that the search looks at, and rows whose pairs are embedded all at once
 PROBE_ROWS = 300
@@ -40,7 +40,7 @@ LANDMARK_ROWS = 3000
 
 @dataclass(frozen=True)
 class Candidate:
-    """One candidate: a kind at a scale, with what the evidence says of it."""
+    """One candidate: a kind at a scale, with its evidence."""
 
     kind: str
     scale: float
@@ -67,7 +67,7 @@ class Comparison:
         return next(c for c, good in zip(self.candidates, self.enough, strict=True) if good)
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
-        """Columns for the history, one entry a candidate."""
+        """Columns for the history, one entry per candidate."""
         profiles, chosen = [c.profile for c in self.candidates], self.chosen
         return {
             "search_start": np.array([c.kind for c in self.candidates]),
@@ -82,7 +82,7 @@ class Comparison:
 class Candidates:
     """Starts of several kinds and scales for a sample of the rows: the probe.
 
-    There may be more such samples, whose mean evidence makes the choice a steadier one.
+    There may be several such samples; the mean of their evidence varies less.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class _Distances(_Source):
             yield scale, latents
 
     def everything(self, scale: float) -> Tensor:
-        """Landmarks are placed against the probe and relaxed together; the rest is placed."""
+        """Embed landmarks by the probe, then all of them together; then the other rows."""
         rows, targets, manifold = self._rows, self._targets, self._manifold
         latents = self._probes[scale]
         landmarks = rows[:LANDMARK_ROWS]

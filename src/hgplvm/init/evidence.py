@@ -24,7 +24,7 @@ VARIOGRAM_ROWS = 1000
 
 @dataclass(frozen=True)
 class Profile:
-    """Best positive parameters for given latents, and the log likelihood an entry there."""
+    """Best positive parameters for given latents, and their log likelihood per entry."""
 
     evidence: float
     variance: float
@@ -81,7 +81,7 @@ def variogram(
 ) -> tuple[float, float]:
     """Variance σ and noise β⁻¹ that fit the squared data distances.
 
-    The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - ρ(d_ij)) + β⁻¹``: a straight line, fitted by
+    Under the model ``E‖y_i - y_j‖²/(2D) = σ (1 - ρ(d_ij)) + β⁻¹``: a straight line, fitted by
     least squares on (a sample of) the pairs and kept above the floor. `data` may have been rotated
     to fewer columns than the D = `n_columns` that they stand for.
     """

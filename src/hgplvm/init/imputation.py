@@ -1,9 +1,9 @@
-"""What may stand in the gaps of the data before anything is known of the latents.
+"""Imputation of missing entries from nearest rows, before the latents are known.
 
-A gap is filled from the rows that are nearest by what is observed: with the mean of what they have
-there, and with its variance, so that the fit knows how sure it may be. Rows are compared at first
-by what both have observed, and then by what one has observed and the other was given, which is
-more. How many rows to ask is decided by entries that are hidden and can be checked.
+A missing entry gets the mean and the variance of that column among the nearest rows, the donors.
+Rows are compared first on the entries that both have observed, and then on the observed entries of
+one and the observed or imputed entries of the other, which are more. The number of donors is chosen
+by hiding some of the observed entries and measuring the error of their imputation.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ Array = np.ndarray[Any, np.dtype[Any]]
 
 # rows that donors are taken from, and rows whose distances are computed at a time
 DONOR_ROWS = 3000
-# donors to ask at first, and the numbers of them that are then tried
+# number of donors at first, and the numbers that are then tried
 FIRST = 20
 DONORS = (4, 8, 15, 30)
 # share of the observed entries that is hidden to choose between them, and how much larger than the
-# smallest the error may be: of numbers that are as good, the largest knows best how sure it is
+# smallest the error may be: of numbers that are as good, the largest gives the best variances
 HIDDEN = 0.1
 SLACK = 1.05
 
@@ -34,17 +34,17 @@ class Filled:
     """Data without gaps."""
 
     data: Array  # [N, D]
-    variance: Array  # [N, D] of what stands in a gap; 0 for observed entries
+    variance: Array  # [N, D] of imputed entries; 0 for observed ones
     gaps: Array  # [N] how many there are in each row
 
     @property
     def row_variance(self) -> Array:
-        """Variance of a gap, a mean over those of each row: [N]."""
+        """Mean variance of the imputed entries of each row: [N]."""
         return self.variance.sum(1) / np.maximum(self.gaps, 1)
 
 
 def fill_gaps(data: Array, seed: int) -> Filled:
-    """Fill the gaps (NaN) of centred data."""
+    """Impute the missing entries (NaN) of centred data."""
     random = np.random.default_rng((seed, 1))
     observed = ~np.isnan(data)
     hidden = observed & (random.random(data.shape) < HIDDEN)
@@ -77,7 +77,7 @@ class _Neighbors:
         self._first = imputer.fit(data[self._donors]).transform(data)
 
     def fill(self, n_donors: int) -> Filled:
-        """Ask so many rows, by what one has observed and the others were given."""
+        """Impute from so many donors: the nearest by a row's observed entries."""
         count = max(1, min(n_donors, len(self._donors) - 1))
         filled, variance = np.empty_like(self._first), np.empty_like(self._first)
         known = self._first[self._donors]
@@ -91,7 +91,7 @@ class _Neighbors:
         return Filled(filled, variance, (~self._observed).sum(1))
 
     def _asked(self, rows: slice, near: Array) -> tuple[Array, Array]:
-        """Mean of what the donors [n, k] have, and its variance: observed entries go first."""
+        """Mean and variance over the donors [n, k]: of observed entries where there are any."""
         votes, total, squares, guessed = (np.zeros_like(self._seen[rows]) for _ in range(4))
         for donor in near.T:
             votes += self._weight[donor]

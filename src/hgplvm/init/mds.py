@@ -1,6 +1,6 @@
 """Metric embedding of the distances that the model itself implies (hyperbolic MDS).
 
-The model says ``E‖y_i - y_j‖²/(2D) = σ (1 - exp(-d_ij/κ)) + β⁻¹``: to first order, latent distance
+By the model ``E‖y_i - y_j‖²/(2D) = σ (1 - exp(-d_ij/κ)) + β⁻¹``: to first order, latent distance
 is proportional to the *squared* data distance, less a nugget. The proportion, the *scale*, is the
 one thing that flat space does not have: how many curvature radii the data are across.
 """
@@ -23,7 +23,7 @@ from hgplvm.optim import LBFGS, Adam
 
 __all__ = ["Targets", "denoised", "embed", "place", "squared_distances"]
 
-# steps of a row that is placed among others, and the first of them as a share of the scale
+# steps to embed a further row among the anchors, and the first step length as a share of the scale
 PLACING_STEPS = 40
 PLACING_RATE = 0.1
 # share of the variance that noise must have before distances are taken without it
@@ -83,8 +83,7 @@ def denoised(data: Tensor, n_components: int, sample: Tensor, *, n_columns: int)
     deviation s comes from the median singular value. The components are those of the `sample` of
     rows, perhaps rotated to fewer columns than the D = `n_columns` that they stand for, which
     leaves singular values as they are. None where the components leave out less than half of the
-    variance: what looks like noise there may as well be the twigs of a tree, and distances can do
-    with it.
+    variance: that part may be the smallest branches of a tree, and distances tolerate it.
     """
     n, d = sample.shape[0], n_columns
     _, values, axes = torch.linalg.svd(sample.double(), full_matrices=False)
@@ -120,8 +119,8 @@ def embed(
     """Latents at each of the scales (median distances), each starting from the one before.
 
     The stress ``Σ w (d - scale·t)²`` is minimised by L-BFGS in the metric until it falls by less
-    than `tol` of itself in a step. Going up the scales one by one keeps clear of the folds that a
-    large scale falls into on its own. Time and memory grow with the square of the rows.
+    than `tol` of itself in a step. Raising the scale step by step avoids the folded embeddings that
+    a large scale gives on its own. Time and memory grow with the square of the rows.
     """
     unit = targets.between(data)
     weights = targets.weights(unit).fill_diagonal_(0.0)
@@ -196,5 +195,5 @@ def _classical(
     tangents[:, : vectors.shape[1]] = vectors * values.clamp_min(0.0).sqrt()
     noise = torch.randn(tangents.shape, generator=generator, dtype=torch.float64).to(tangents)
     tangents = tangents + 1e-3 * tangents.std().clamp_min(1e-6) * noise
-    # half way in: the stress pushes out, which is easier than to pull through
+    # start at half the size: the stress moves points outwards more easily than past each other
     return manifold.inside(manifold.from_tangent(0.5 * tangents))

@@ -48,16 +48,15 @@ def pca_start(
 def principal_scores(data: Tensor, n_components: int, *, generator: torch.Generator) -> Tensor:
     """Scores [n, Q] on the leading principal components, of mean square 1.
 
-    Directions that the data do not have (rank below Q) get a little noise, so that no two rows
-    coincide for want of a dimension.
+    A little noise is added, so that no two rows coincide where the data have rank below Q.
     """
     wide = data.double()
-    # the eigenvectors of the smaller Gram matrix; scores are not asked for to the last digit
+    # the eigenvectors of the smaller Gram matrix: scores need not be exact to the last digit
     _, axes = torch.linalg.eigh(wide.mT @ wide)
     k = min(n_components, axes.shape[1])
     scores = wide.new_zeros(wide.shape[0], n_components)
     scores[:, :k] = wide @ axes.flip(1)[:, :k]
-    # the sign of an eigenvector is the library's whim: fix it
+    # the sign of an eigenvector is arbitrary: fix it
     largest = scores.gather(0, scores.abs().argmax(0, keepdim=True))
     scores = torch.where(largest < 0, -scores, scores)
     scores = scores / scores.square().mean().sqrt().clamp_min(1e-300)
@@ -68,8 +67,8 @@ def principal_scores(data: Tensor, n_components: int, *, generator: torch.Genera
 def scaled(tangents: Tensor, manifold: Manifold, distance: float) -> Tensor:
     """Points with tangent vectors proportional to `tangents` [n, Q] at the origin.
 
-    The factor makes the median distance between (a sample of) the points what is asked for;
-    outliers stop at the radius that latents may have.
+    The factor is such that (a sample of) the points has the median distance `distance`; outliers
+    are moved inwards to the largest radius of latents.
     """
     sample = subsample(tangents, SAMPLE_ROWS)
     factor = distance / max(_typical(torch.pdist(sample)), 1e-12)

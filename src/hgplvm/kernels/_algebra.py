@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch import Tensor
 
@@ -22,7 +22,7 @@ class _Pair(Kernel):
 
     left: Kernel
     right: Kernel
-    ratio: float = 1.0
+    ratio: float = field(default=1.0, kw_only=True)
 
     @property
     def shape(self) -> dict[str, float]:  # type: ignore[override]
@@ -72,9 +72,19 @@ class _Pair(Kernel):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Sum(_Pair):
-    """``ρ = (ρ_left + w ρ_right)/(1 + w)``, with the weight w learnt."""
+    """``ρ = (ρ_left + w ρ_right)/(1 + w)``, with the weight w learnt.
 
-    weight: float = 1.0
+    Parameters
+    ----------
+    left, right : Kernel
+        The two kernels; their own parameters are learnt, too.
+    ratio : float
+        Where a fit starts with the length scale of the second, as a multiple of the first's.
+    weight : float
+        Where it starts with w.
+    """
+
+    weight: float = field(default=1.0, kw_only=True)
 
     @property
     def shape(self) -> dict[str, float]:  # type: ignore[override]
@@ -112,7 +122,15 @@ class Sum(_Pair):
 
 
 class Product(_Pair):
-    """``ρ = ρ_left ρ_right``."""
+    """``ρ = ρ_left ρ_right``.
+
+    Parameters
+    ----------
+    left, right : Kernel
+        The two kernels; their own parameters are learnt, too.
+    ratio : float
+        Where a fit starts with the length scale of the second, as a multiple of the first's.
+    """
 
     def correlation(self, d: Tensor, theta: Theta, manifold: Manifold) -> Tensor:
         """``ρ_left ρ_right``."""

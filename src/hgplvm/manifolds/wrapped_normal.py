@@ -34,6 +34,8 @@ NEAR = 5.0
 MANY_NODES = {1: 161, 2: 41}  # by dimension
 # quasi-random points for expectations in more than two dimensions
 QUASI_RANDOM = 1024
+# rows times nodes that are worked on at a time
+AT_ONCE = 2**16
 
 
 def points(manifold: Manifold, mean: Tensor, std: Tensor, zeta: Tensor) -> Tensor:
@@ -82,10 +84,12 @@ def distance_moments(
 
     def moments(rows: Tensor, zeta: Tensor, weights: Tensor) -> None:
         first, second = torch.zeros_like(mean[rows, 0]), torch.zeros_like(mean[rows, 0])
-        for node, weight in zip(zeta, weights, strict=True):
-            there = manifold.distance(target, manifold.displaced(mean[rows], root[rows] @ node))
-            first += weight * there
-            second += weight * there.square()
+        size = max(1, AT_ONCE // len(rows))
+        for some, share in zip(zeta.split(size), weights.split(size), strict=True):
+            v = some @ root[rows].mT  # [n, nodes, Q]
+            there = manifold.distance(target, manifold.displaced(mean[rows].unsqueeze(1), v))
+            first += there @ share
+            second += there.square() @ share
         found[0, rows] = first
         found[1, rows] = (second - first.square()).clamp_min(0.0).sqrt()
 

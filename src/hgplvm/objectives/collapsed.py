@@ -7,8 +7,8 @@ Bayesian model those of a quadrature over ``q(x_i)``. Then ``Ψ₁ = Σ_h w_h K^
     ∂F/∂K^(h) = w_h (∂F/∂Ψ₁ + 2 ∂F/∂Ψ₂ K^(h))
 
 Two passes over the rows: one sums the statistics, one turns the bound's derivatives into gradients
-of rows. Nothing of size N×M, let alone N×N, is held: what the first pass could keep for the second
-costs as much in fresh memory as to compute it again.
+of rows. Nothing of size N×M or N×N is held: keeping the results of the first pass for the second
+would cost as much in memory traffic as computing them again.
 """
 
 from __future__ import annotations
@@ -132,9 +132,9 @@ class CollapsedObjective(ABC):
         bound = collapsed_bound(jittered_gram(covariance, self.inducing), statistics)
 
         total = CovarianceGradient(parameters.free, self.data)
-        total.add_variance(bound.psi0 * statistics.psi0)
-        add_inducing_gradient(covariance, self.inducing, bound.gram, total)
         precision = 1.0 / self.noise.variances(parameters)  # w
+        total.add_diagonal(covariance, bound.psi0 * precision.expand(self.n_rows).sum())
+        add_inducing_gradient(covariance, self.inducing, bound.gram, total)
         by_row: list[Tensor] = []  # ∂F/∂w
         divergence = 0.0
         rows_gradient: dict[str, list[Tensor]] = {}
@@ -305,13 +305,13 @@ class BayesianObjective(CollapsedObjective):
     quadrature : {"unscented", "gauss-hermite", "monte-carlo"}
         Nodes; Monte Carlo draws anew with the inducing points.
     n_samples : int
-        Monte Carlo nodes a row.
+        Monte Carlo nodes per row.
     prior_scale : float
         Scale of the prior.
     kl : {"exact", "paper"}
         The divergence, or the paper's, which ignores the mean.
     warmup : int
-        Steps in which the deviations stay as they are.
+        Steps in which the standard deviations are fixed.
     """
 
     def __init__(

@@ -6,8 +6,8 @@
     F      = -ND/2 log 2π - D Σ log L_ii - ½ tr(αᵀY)
     ∂F/∂K  = G = ½ (ααᵀ - D C⁻¹),   ∂F/∂a = diag G
 
-One Cholesky and one inverse from it an evaluation. Everything of size N×N is filled and read in
-tiles of the lower triangle, so that temporaries stay in the cache and three N×N arrays suffice.
+An evaluation takes one Cholesky and one inverse from it. Everything of size N×N is filled and read
+in tiles of the lower triangle, so that temporaries stay in the cache and three N×N arrays suffice.
 With missing entries (:mod:`hgplvm.objectives.responses`) YYᵀ gains diag(u), as if Y had the further
 columns diag(√u).
 """
@@ -121,9 +121,9 @@ class ExactObjective:
         features = self.manifold.pair_features(x)
         gram = self._memory.resize_(self.n_rows, self.n_rows)
         for rows, columns in tiles(self.n_rows, None, self.tile):
-            squared = self.manifold.pair_squared_chord(features[rows], features[columns])
-            rho = covariance.correlation(self.manifold.distance_from_chord(squared))
-            torch.mul(rho, covariance.variance, out=gram[rows, columns])
+            gram[rows, columns] = covariance.pairs_of_features(
+                x[rows], x[columns], features[rows], features[columns]
+            ).value()
         return gram
 
     def _back(

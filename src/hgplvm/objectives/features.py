@@ -37,8 +37,7 @@ def add_inducing_gradient(
     covariance: Covariance, inducing: Tensor, by_gram: Tensor, total: CovarianceGradient
 ) -> None:
     """Pass ``∂F/∂K_mm``, jitter included, on to the parameters; the points are held fixed."""
-    jitter = JITTER[by_gram.dtype] * covariance.diagonal
-    total.add_variance(jitter * by_gram.diagonal().sum())
+    total.add_diagonal(covariance, JITTER[by_gram.dtype] * by_gram.diagonal().sum())
     covariance.pairs(inducing, inducing).back(by_gram.clone(), total)
 
 

@@ -30,7 +30,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class RowEvaluation(Evaluation):
-    """An evaluation that tells the rows apart: `density` [n] sums to `value`."""
+    """An evaluation with the density of each row: `density` [n] sums to `value`."""
 
     density: Tensor
 
@@ -196,8 +196,8 @@ class _DirectMisfit:
 class _ProductMisfit:
     """The same where each row has a basis of its own [n, r, D], by products of its rows.
 
-    They take r² numbers a row in place of rD, and coefficients are of the order of 1, so that
-    little cancels.
+    They take r² numbers per row in place of rD, and coefficients are of the order of 1, so that
+    little precision is lost.
     """
 
     def __init__(self, seen: Tensor, observed: Tensor, basis: Tensor) -> None:

@@ -1,4 +1,4 @@
-"""What a fit moves: the latents on their manifold, and positive numbers by their logarithms."""
+"""The parameters of a fit: latents on their manifold, and logarithms of positive numbers."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Objective(Protocol):
     stochastic: bool  # whether the value depends on random draws that change between steps
 
     def advance(self, parameters: Parameters, /) -> bool:
-        """Begin a step: draw anew where it is time, and say whether the value has changed by it."""
+        """Begin a step: redraw when it is due, and return whether that changed the value."""
 
     def value(self, parameters: Parameters, /) -> float:
         """Value alone."""

@@ -1,4 +1,4 @@
-"""The Gaussian process after a fit: what it predicts at a point, and where a new row belongs.
+"""The Gaussian process after a fit: predictions at a point, and the density of rows there.
 
 Every model predicts in the same form. With ``c = k(x, points)``, coefficients ``a = cT`` of some
 basis rows R, and a matrix W::

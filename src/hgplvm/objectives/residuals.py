@@ -1,18 +1,18 @@
-"""How far predictions are off, entry by entry: what makes intervals honest.
+"""Calibration of the predictive variance, by column and point, from residuals of training rows.
 
-A model has one noise variance for all columns and places. Real columns differ, and so do the
-branches of a tree: a gene that is silent on one is noisy on another. The rows of the fit tell. With
-``z_id`` the residual of an entry, predicted without its own row, in units of the standard deviation
-that the model gives it, the variance of column d at x becomes ``v(x) s²_d(x)`` with::
+A model has one noise variance for all columns and points. Real columns differ, and so do the
+branches of a tree: a gene that is silent on one is noisy on another. With ``z_id`` the residual of
+an entry of a training row, predicted without that row, in units of the model's standard deviation,
+the variance of column d at x becomes ``v(x) s²_d(x)`` with::
 
     s²_d(x) = (Σ_j z_jd² + n₀ s²_d)/(K + n₀)
 
-over the K rows of the fit nearest to x, drawn towards the whole column's mean s²_d.
+over the K training rows nearest to x, shrunk towards the whole column's mean s²_d.
 
 Residuals need not be normal: where most entries are exactly what was predicted and a few are far
-off, 90% intervals of a normal with the right variance hold nearly all of them. So all scales are
-multiplied by one factor, 1 if 87% to 93% of the residuals, each judged by the other rows around it,
-lie in their intervals; else the one that brings their share to the nearer of the two.
+off, 90% intervals of a normal with the right variance contain nearly all of them. So all scales are
+multiplied by one factor: 1 if 87% to 93% of the residuals lie in their intervals (each computed
+from the other rows nearby), else the factor that brings their share to the nearer of the two.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = ["ResidualScale", "residual_sites"]
 # rows that a local scale is a mean over, and the weight of the column's mean, in rows
 NEARBY = 20
 SHRINKAGE = 10.0
-# places at which scales are kept, and how many of them speak for a point
+# number of sites at which scales are kept, and of those that are averaged at a point
 SITES = 1000
 SPEAKERS = 3
 # the share of residuals that the normal's 90% intervals, of this half-width, may hold
@@ -46,12 +46,12 @@ SMALLEST = 1e-6
 
 @dataclass(frozen=True)
 class ResidualScale:
-    """Factors of the predictive variance, by place and column.
+    """Factors of the predictive variance, by point and column.
 
     Attributes
     ----------
     sites : Tensor [S, Q+1]
-        Places.
+        Points at which they are kept.
     squares : Tensor [S, D]
         s² there.
     """
@@ -74,7 +74,7 @@ class ResidualScale:
         Parameters
         ----------
         sites : Tensor [S, Q+1]
-            Places of rows.
+            Latents of rows.
         nearby : Tensor [S, K]
             Which of the residuals' rows are near each; the row of the site itself stands first.
         residuals : Tensor [n, D]

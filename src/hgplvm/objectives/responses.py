@@ -1,18 +1,18 @@
 """The data as the objectives see them, where some entries may be missing.
 
-Y enters every objective as YYᵀ, and linearly. Entries that are missing are not seen by the
-likelihood: they have a distribution ``q(y_id) = N(μ_id, s_i²)`` of their own, and with Ŷ the data
-with means in the gaps::
+Y enters every objective as YYᵀ, and linearly. A missing entry has a distribution
+``q(y_id) = N(μ_id, s_i²)``, and with Ŷ the data in which missing entries are replaced by their
+means::
 
     log p(Y_observed) ≥ E_q[log p(Y)] + H(q),    E_q[YYᵀ] = ŶŶᵀ + diag(u),    u_i = n_i s_i²
 
 for n_i gaps in row i. So an objective needs the filled data, the vector u, and a constant, the
 entropy ``H(q) = ½ Σ_i n_i log 2πe s_i²``. The bound holds for any q.
 
-q is found before the fit (:mod:`hgplvm.init.gaps`) and stays. To update it from the latents as
-they move would raise the bound further, but latents and guesses then confirm each other: a row
-whose gaps leave it between two branches commits to one of them, and both the distances and the
-decoded entries come out worse than with guesses that know only what was observed.
+q is found before the fit (:mod:`hgplvm.init.imputation`) and does not change. Updates from the
+latents would raise the bound further, but latents and imputed values then reinforce each other: a
+row that could be on either of two branches is assigned to one of them, and both the distances and
+the decoded entries come out worse than with an imputation from observed entries alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How sure the nearest-neighbour model is of a row's place.
+"""Posterior standard deviations of the latents of the nearest-neighbour model.
 
-Each row's posterior, with all other rows where they are, is approximated by a wrapped normal around
-its latent: ``q(x_i)`` with deviations s_i in the frame there, which maximise
+Each row's posterior, with all other latents fixed, is approximated by a wrapped normal around its
+latent: ``q(x_i)`` with standard deviations s_i in the frame there, which maximise
 
     E_q[log p(y_i | x_i, the k nearest other rows)] - KL(q ‖ prior).
 
@@ -10,8 +10,8 @@ its own: with ``c = √Q``, weights 1/(2Q) and a prior of scale τ around the sa
 
     (ℓ(x ⊕ c s e_q) + ℓ(x ⊖ c s e_q))/(2Q) + log s - s²/(2τ²)
 
-It is evaluated on a grid of s, which the cusps of the kernel do not disturb as they would a second
-derivative; a parabola through the best three gives the answer.
+It is evaluated on a grid of s, since second derivatives are unreliable at the cusps of the kernel;
+a parabola through the best three values gives the maximum.
 """
 
 from __future__ import annotations

@@ -10,8 +10,8 @@ A row's neighbours and, last, the row itself are its *group*. Of the Cholesky fa
 group's covariance ``C = K + diag(a)`` the last corner is √f, and ``L⁻ᵀ`` times the last unit vector
 is ``v/√f`` with ``v = (-b, 1)``.
 
-Neighbours see what is rough in the data. Where noise hides single rows, the smooth part needs more
-of them than are near: M inducing points carry it, and neighbours the rest (a full-scale
+Neighbours model the rough part of the data. Where single rows are mostly noise, the smooth part
+would need many more of them: M inducing points model it, and neighbours the rest (a full-scale
 approximation). With features φ (:mod:`hgplvm.objectives.features`), group covariances are those of
 ``k(x, z) - φ(x)·φ(z)``, and with ``t = Σ_a v_a φ_a``, ``r = Σ_a v_a y_a`` over each group::
 
@@ -125,7 +125,7 @@ def _gathered(array: Tensor, rows: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class _Smooth:
-    """What the inducing points say once all groups are summed."""
+    """The posterior of the inducing points, from the sums over all groups."""
 
     inverse: Tensor  # S⁻¹ [M, M]
     outer: Tensor  # EEᵀ [M, M]
@@ -133,7 +133,7 @@ class _Smooth:
 
 
 class _Sums:
-    """What the groups add up to."""
+    """Sums over the groups."""
 
     def __init__(self, responses: Responses, n_inducing: int) -> None:
         self._responses = responses
@@ -210,8 +210,8 @@ class VecchiaObjective:
 
     Notes
     -----
-    Values before and after a draw differ a little. The draw is part of :meth:`advance`, which says
-    so, and optimisers compare values under one draw only.
+    Values before and after a draw differ a little. :meth:`advance` makes the draw and returns
+    whether it did, and optimisers compare values under the same draw only.
     """
 
     stochastic = False

@@ -15,7 +15,7 @@ from hgplvm.pl._style import GRID, OKABE_ITO, finished, new_axes, picture, shown
 
 __all__ = ["history", "length_scales"]
 
-# what a fit writes down at each step, and the words for it
+# what a fit records at each step, and the axis labels
 QUANTITIES = {
     "objective": "objective",
     "gradient_norm": "norm of the gradient",
@@ -37,11 +37,11 @@ def length_scales(
     show: bool | None = None,
     save: str | PathLike[str] | None = None,
 ) -> Axes:
-    """Evidence of the starts that a fit compared, by scale: it tells how curved the data are.
+    """Evidence of the starts that a fit compared, by scale: it shows how curved the data are.
 
     The scale is the median distance between the points in curvature radii. A curve that falls from
-    the left says that the data are flat at heart; one that rises, that they branch. Filled dots are
-    as good as the best; the first of them, in the smallest scale, was chosen.
+    left to right means that the data are flat; one that rises, that they branch. Filled dots are
+    nearly as good as the best; the first of them, at the smallest scale, was chosen.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def history(
     show: bool | None = None,
     save: str | PathLike[str] | None = None,
 ) -> Axes:
-    """Draw what a fit wrote down, step by step.
+    """Draw the history of a fit, step by step.
 
     Parameters
     ----------

@@ -76,8 +76,8 @@ def poincare(
     adata : AnnData, fitted hyperbolic model, or array of shape (n, 2)
         What to draw; an array holds ball coordinates.
     color : str, list of str, or array of shape (n,), optional
-        One value a point, or the name of a column of ``adata.obs`` or of a gene; several names give
-        a panel each. Floats, and integers with more than 30 different values, are drawn on a
+        One value per point, or the name of a column of ``adata.obs`` or of a gene; several names
+        give a panel each. Floats, and integers with more than 30 different values, are drawn on a
         continuous scale with a colour bar; anything else as categories with a legend. Missing
         values are grey.
     key : str, default="hgplvm"
@@ -93,8 +93,8 @@ def poincare(
         Where to draw; a new figure by default.
     palette : str or sequence of colours, optional
         Name of a matplotlib colour map, or colours: of the categories in order, or along the
-        continuous scale. The default is the one that scanpy keeps in ``uns``, or else safe for
-        colour-blind readers.
+        continuous scale. The default is the palette that scanpy keeps in ``uns``, or else one that
+        is safe for colour-blind readers.
     size : float, optional
         Marker area in points²; by default it shrinks with the number of points.
     title : str, optional

@@ -1,4 +1,4 @@
-"""What a model says of the data at any place: fields over the disk, and curves along geodesics."""
+"""Decoded features: fields over the disk, and curves along geodesics."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def decoder(
     show: bool | None = None,
     save: str | PathLike[str] | None = None,
 ) -> Axes:
-    """Draw what the model says of one feature everywhere on the disk.
+    """Draw one decoded feature everywhere on the disk.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def decoder(
     feature : str or int
         The column to decode: its name or its number.
     what : {"mean", "std"}, default="mean"
-        The expected value, or how far an observed one may be from it.
+        The expected value, or the standard deviation of an observed one.
     resolution : int, default=121
         Points along each side that are decoded.
     points : bool, default=True

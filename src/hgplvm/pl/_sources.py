@@ -154,7 +154,7 @@ def decoder_of(owner: str, data: Any, *, key: str = "hgplvm") -> Decoder:
 
 
 def history_of(owner: str, data: Any, *, key: str = "hgplvm") -> dict[str, Array]:
-    """Return what a fit wrote down, with the keys of the estimators' ``history_``."""
+    """Return the history of a fit, with the keys of the estimators' ``history_``."""
     if ad.is_anndata(data):
         found = ad.results(owner, data, ad.checked_keys(owner, "key", key))
         history = dict(found.get("history", {}))

@@ -1,4 +1,4 @@
-"""How sure positions are, drawn as regions of the disk."""
+"""The uncertainty of positions, drawn as regions of the disk."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["credible_regions", "uncertainty"]
 
 # corners of a region's outline
 CORNERS = 64
-# more regions than this are rather a mist
+# more regions than this cannot be told apart
 MOST_REGIONS = 1000
 
 
@@ -49,14 +49,14 @@ def uncertainty(
 ) -> Axes:
     """Points of the Poincaré disk, each with the region that it is in with a given probability.
 
-    A region is an ellipse in the tangent space at its point, carried to the disk by the exponential
-    map: where the disk is small for its distances, near the boundary, so is the region.
+    A region is an ellipse in the tangent space at its point, mapped to the disk by the exponential
+    map: regions of the same uncertainty look smaller near the boundary.
 
     Parameters
     ----------
     adata : AnnData or fitted model
         An object after :func:`hgplvm.tl.hgplvm`, or a Bayesian or nearest-neighbour model, which
-        know how sure they are.
+        keep the posterior of each latent.
     color : str or array of shape (n,), optional
         As in :func:`hgplvm.pl.poincare`.
     level : float, default=0.9

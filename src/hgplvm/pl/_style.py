@@ -120,7 +120,7 @@ def shown(thing: object) -> str:
 
 @dataclass(frozen=True)
 class Colors:
-    """One value a point: numbers on a scale, or categories with a colour each."""
+    """One value per point: numbers on a scale, or categories with a colour each."""
 
     values: Array
     names: list[Any]  # categories in order; empty for numbers

@@ -27,7 +27,8 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from hgplvm import metrics, storage
+from hgplvm import _storage as storage
+from hgplvm import metrics
 from hgplvm._progress import progress
 from hgplvm.baselines import PEERS
 from hgplvm.errors import FitInterruptedWarning

@@ -1,4 +1,4 @@
-"""What is said of a file: its name as given, its values in quotes, what is wrong and what to do."""
+"""Error messages about files: the name as given, values in quotes, what is wrong, what to do."""
 
 from __future__ import annotations
 
