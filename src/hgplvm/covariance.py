@@ -179,8 +179,8 @@ class CovarianceGradient:
         """Add ``Σ G∘ρ`` and ``Σ G ∂ρ/∂log θ``, times a factor."""
         if self._variance:
             self.include("variance", factor * _dot(by_value, rho))
-        for name, slope in by_log.items():
-            self.include(self._names[name], factor * _dot(by_value, slope))
+        for name, full_name in self._names.items():
+            self.include(full_name, factor * _dot(by_value, by_log[name]))
 
     def include(self, name: str, amount: float | Tensor) -> None:
         """Add to the gradient by the logarithm of a parameter, by its name in a fit."""

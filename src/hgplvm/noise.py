@@ -25,6 +25,8 @@ class Noise(ABC):
 
     #: whether rows differ, so that :meth:`variances` has an entry for each
     per_row: bool
+    #: least noise variance of a new row
+    floor: float = 0.0
 
     @abstractmethod
     def variances(self, parameters: Parameters, /) -> Tensor:

@@ -56,11 +56,6 @@ class NoiseSearch:
         best = self.levels[int(np.argmax(self.scores))]
         return 0.0 if best == LEVELS[-1] else best
 
-    @property
-    def score(self) -> float:
-        """The highest score."""
-        return max(self.scores)
-
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Columns for the history, one entry per level."""
         return {"noise_level": np.array(self.levels), "noise_score": np.array(self.scores)}

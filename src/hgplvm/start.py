@@ -7,8 +7,9 @@ by held-out rows, :mod:`hgplvm.noise_search`). The chosen start is then made for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from hgplvm import init
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.kernels import KERNELS, Exponential, Kernel
 from hgplvm.manifolds import Manifold
-from hgplvm.noise_search import search_noise
+from hgplvm.noise_search import NoiseSearch, search_noise
 from hgplvm.objectives.responses import Imputation, rotated_to_rank
 
 __all__ = ["RATE", "Start", "choose_kernel", "find_start"]
@@ -46,6 +47,7 @@ class Start:
     noise_floor: float
     history: dict[str, np.ndarray[Any, Any]]
     kernel: str = ""  # name of a built-in one
+    shape: dict[str, float] = field(default_factory=dict)  # of the kernel, where it was learnt
 
     def state(self) -> dict[str, Any]:
         """Tree for a checkpoint."""
@@ -93,36 +95,26 @@ def find_start(
     imputation : Imputation, optional
         Which entries are missing, and what stands for them in the data.
     """
-    whole = data if imputation is None else imputation.columns()
-    candidates = init.Candidates(
-        rotated_to_rank(whole),
+    candidates, chosen, noise = _search(
+        data,
         n_components,
         covariance,
         kinds=kinds,
         scales=scales,
         length_scale=length_scale,
-        n_columns=data.shape[1],
         generator=generator,
         given=given,
         n_probes=n_probes,
+        imputation=imputation,
+        holds_out=noise_floor is None,
     )
-    comparison = candidates.compare(NOISE_SHARE)
-    chosen, history = comparison.chosen, comparison.arrays()
+    history = candidates.arrays()
     if noise_floor is None:
         noise_floor = smallest_floor
-        probe = data[candidates.probe_rows]
-        if probe.shape[0] >= HELD_OUT_ROWS and data.shape[1] > 1:
-            noise = search_noise(
-                probe,
-                candidates.probe(chosen),
-                chosen.profile,
-                covariance,
-                rate=RATE,
-                generator=generator,
-                seen=None if imputation is None else imputation.observed[candidates.probe_rows],
-            )
+        if noise is not None:
             noise_floor = max(noise.floor, smallest_floor)
             history |= noise.arrays()
+    whole = data if imputation is None else imputation.columns()
     latents = candidates.latents(chosen)
     variance, noise_variance = init.variogram(
         whole,
@@ -141,6 +133,45 @@ def find_start(
         history,
         covariance.kernel.name,
     )
+
+
+def _search(
+    data: Tensor,
+    n_components: int,
+    covariance: CovarianceFunction,
+    *,
+    generator: torch.Generator,
+    imputation: Imputation | None,
+    holds_out: bool,
+    **options: Any,
+) -> tuple[init.Candidates, init.Candidate, NoiseSearch | None]:
+    """Compare starts on a sample of the rows and, with `holds_out`, noise levels on held-out rows.
+
+    No noise levels are compared where there is too little to hold out.
+    """
+    whole = data if imputation is None else imputation.columns()
+    candidates = init.Candidates(
+        rotated_to_rank(whole),
+        n_components,
+        covariance,
+        n_columns=data.shape[1],
+        generator=generator,
+        **options,
+    )
+    chosen = candidates.compare(NOISE_SHARE).chosen
+    probe = data[candidates.probe_rows]
+    if not holds_out or probe.shape[0] < HELD_OUT_ROWS or data.shape[1] < 2:
+        return candidates, chosen, None
+    noise = search_noise(
+        probe.double(),  # a few hundred rows, and scores that are close to each other
+        candidates.probe(chosen).double(),
+        chosen.profile,
+        covariance,
+        rate=RATE,
+        generator=generator,
+        seen=None if imputation is None else imputation.observed[candidates.probe_rows],
+    )
+    return candidates, chosen, noise
 
 
 def choose_kernel(
@@ -174,19 +205,18 @@ def choose_kernel(
     for name, kernel in KERNELS.items():
         if isinstance(kernel, Exponential) or n_components <= manifold.heat_dimensions:
             generator.set_state(state)  # the same sample and the same hidden entries for all
-            begun = find_start(
+            *_, noise = _search(
                 data,
                 n_components,
                 CovarianceFunction(manifold, kernel),
                 kinds=kinds,
                 scales=scales,
                 length_scale=length_scale,
-                noise_floor=None,
-                smallest_floor=0.0,
                 generator=generator,
                 imputation=imputation,
+                holds_out=True,
             )
-            scores[name] = float(begun.history["noise_score"].max())
+            scores[name] = -math.inf if noise is None else max(noise.scores)
     best = max(scores, key=lambda name: scores[name])
     chosen = KERNELS[best] if scores[best] > scores[default.name] + KERNEL_GAIN else default
     return chosen, {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
+from hgplvm._stops import StopReason
 from hgplvm.cli._app import app, counted, guarded, say, warn
 from hgplvm.cli._outputs import (
     EMBEDDING_SUFFIXES,
@@ -215,7 +216,7 @@ def fit(
         typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
         written = [place, model_place] + ([picture] if picture is not None else [])
         typer.echo(f"Wrote {', '.join(map(str, written))}.")
-    if fitted.stop_reason_.startswith("interrupted"):
+    if fitted._stop is StopReason.INTERRUPTED:
         raise typer.Exit(130)  # what was reached is written, and a script learns that it is not all
 
 

@@ -30,7 +30,7 @@ from hgplvm.init.imputation import fill_gaps
 from hgplvm.kernels import KERNELS, Kernel
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._flat import LENGTH_SCALE as FLAT_LENGTH_SCALE
-from hgplvm.means import ColumnMeans
+from hgplvm.means import ColumnMeans, Mean
 from hgplvm.noise import Noise, UniformNoise
 from hgplvm.objectives import Parameters
 from hgplvm.objectives.responses import Imputation
@@ -190,11 +190,12 @@ class BaseGPLVM(ShownModel, FittedMethods):
 
     def _fit(self, X: object) -> None:
         self._check_parameters()
+        self._forget()
         data = self._read(X, fitting=True)
         _check_observed(data)
         check.check_row(self._name, "center", self.center, data.shape[0], ("mean", "none"))
         device = check.check_device(self._name, self.device)
-        mean = ColumnMeans.of(data)
+        mean = self._mean(data)
         centred = _without_rounding(data, mean.residuals(data))
         checkpoint = self._open_checkpoint(centred, device)
         begun = None if checkpoint is None else checkpoint.begin
@@ -214,7 +215,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         covariance = self._covariance(start)
         parameters = self._parameters(start, covariance, factor**2)
         rows = rows.scaled(factor)
-        noise = UniformNoise(start.noise_floor * factor**2)
+        noise = self._noise(start.noise_floor * factor**2)
         objective = self._make_objective(rows, covariance, noise, generator)
         optimizer = self._make_optimizer(objective, parameters)
         if checkpoint is not None:
@@ -235,6 +236,11 @@ class BaseGPLVM(ShownModel, FittedMethods):
             self._model = self._fitted(objective, final, rows, units, row_digests(data))
         self._show()
         self._report(result, start, self._describe(objective, units, value, final))
+
+    def _forget(self) -> None:
+        """Drop what an earlier fit left: another one may have fewer attributes."""
+        for name in [n for n in vars(self) if n.endswith("_") and not n.startswith("_")]:
+            delattr(self, name)
 
     def _report(self, result: FitResult, start: Start, numbers: dict[str, float]) -> None:
         """Set the attributes that describe the fit."""
@@ -267,7 +273,10 @@ class BaseGPLVM(ShownModel, FittedMethods):
         if self.checkpoint is not None:
             check.check_path(self._name, "checkpoint", self.checkpoint)
         if self.kernel != "auto":
-            self._kernel().check(self._manifold, self.n_components)
+            kernel = self._kernel()
+            kernel.check(self._manifold, self.n_components)
+            for name, value in kernel.shape.items():
+                check.check_number(repr(kernel), name, value, low=0, closed=False)
 
     def _kernel(self) -> Kernel:
         """Return the kernel that the parameter names, where it is not left open."""
@@ -304,7 +313,10 @@ class BaseGPLVM(ShownModel, FittedMethods):
         return None if begun is None else Start.restored(begun)
 
     def _searched_start(self, rows: Rows, generator: torch.Generator) -> Start:
-        with progress(1, what="search for a start", verbose=self.verbose) as bar:
+        with (
+            threads_for_rows(len(rows.data)),
+            progress(1, what="search for a start", verbose=self.verbose) as bar,
+        ):
             kernel, history = self._chosen_kernel(rows, generator)
             covariance = CovarianceFunction(self._manifold, kernel)
             start = self._start(rows, covariance, generator)
@@ -397,7 +409,8 @@ class BaseGPLVM(ShownModel, FittedMethods):
         array = array / self._latent_unit()
         check.check_chart(self._name, "init", array, manifold)
         latents = manifold.from_chart(torch.from_numpy(array).to(data))
-        if not torch.equal(manifold.inside(latents), latents):  # centred, more rows fit in
+        radius = torch.linalg.vector_norm(manifold.to_tangent(latents), dim=-1)
+        if radius.max() > manifold.latent_radius(data.dtype):  # centred, more rows fit in
             latents = manifold.recenter(latents, manifold.frechet_mean(latents))
         return manifold.inside(latents)
 
@@ -412,11 +425,20 @@ class BaseGPLVM(ShownModel, FittedMethods):
             "noise": start.noise * factor,
             "length_scale": start.length_scale,
             **covariance.shape,
+            **start.shape,
         }
         logs = {name: start.latents.new_tensor(math.log(v)) for name, v in values.items()}
         learns_length_scale = self._manifold.curved and self.length_scale == "auto"
         fixed = () if learns_length_scale else ("length_scale",)
         return Parameters(start.latents, logs, tuple(k for k in logs if k not in fixed))
+
+    def _mean(self, data: Array) -> Mean:
+        """Return the mean that is subtracted from the data."""
+        return ColumnMeans.of(data)
+
+    def _noise(self, floor: float) -> Noise:
+        """Return the noise of the fit, with this least variance."""
+        return UniformNoise(floor)
 
     def _make_objective(
         self,

@@ -136,7 +136,7 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, Kernel):
-        return repr(value)
+        return f"{type(value).__qualname__}{vars(value)!r}"
     if hasattr(value, "__len__"):
         return digest(np.asarray(value, dtype=np.float64))
     return type(value).__name__

@@ -68,6 +68,8 @@ _PARAMETERS = """\
         {likelihood}
     variance_, noise_variance_, length_scale_ : float
         σ and β⁻¹ in units of the data, and κ.
+    kernel_ : Kernel
+        The kernel of the fit: what the parameter stands for, or what "auto" chose.
     kernel_parameters_ : dict of str to float
         Further parameters of the kernel, if it has any.
     history_ : dict of str to array

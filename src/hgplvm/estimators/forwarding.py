@@ -44,6 +44,10 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     _model: FittedModel
     device: str
 
+    def _check_parameters(self) -> None:
+        """Refuse parameters with which no fit could begin."""
+        raise NotImplementedError
+
     # --- rows to latents ------------------------------------------------------------------
 
     @overload
@@ -294,6 +298,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         target = check.check_path(self._name, "path", path)
+        self._check_parameters()  # they may have changed since the fit, and must be loadable
         parameters = self.get_params(deep=False) | {"callback": None, "checkpoint": None}
         parameters["device"] = str(parameters["device"])
         if not isinstance(parameters["random_state"], int | np.integer):
@@ -322,6 +327,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _show(self) -> None:
         """Set the attributes that depend on the pose."""
         model = self._model
+        self.kernel_ = model.covariance.kernel
         self.embedding_ = model.embedding()
         if name := model.manifold.points_attribute:
             setattr(self, name, model.points())

@@ -135,6 +135,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         sample = rows.some(chosen)
         start = super()._start(sample, covariance, generator, n_probes=COARSE_PROBES)
         n_inducing = INDUCING if self.n_inducing == "auto" else int(self.n_inducing)
+        n_inducing = min(n_inducing, len(chosen))
         noise = UniformNoise(start.noise_floor)
         objective = self._objective(sample, covariance, noise, generator, n_inducing)
         parameters = self._parameters(start, covariance, 1.0)
@@ -165,6 +166,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             start.noise_floor,
             start.history,
             start.kernel,
+            {name: parameters.positive(name) for name in covariance.shape},
         )
 
     def _make_objective(
@@ -185,8 +187,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             )
         n_inducing = self.n_inducing
         if n_inducing == "auto":
-            floor = noise.floor if isinstance(noise, UniformNoise) else 0.0
-            noisy = floor > (NOISY - 1e-6) * rows.data.square().mean().item()
+            noisy = noise.floor > (NOISY - 1e-6) * rows.data.square().mean().item()
             n_inducing = INDUCING if noisy else 0
         self.n_inducing_ = min(int(n_inducing), n_rows)
         return self._objective(rows, covariance, noise, generator, self.n_inducing_)

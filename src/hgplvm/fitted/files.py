@@ -100,6 +100,7 @@ def kernel_tree(kernel: Kernel) -> dict[str, Any]:
             f"{lost[0]!r}, which is not among its settings. Make it a frozen dataclass, so that it "
             "can be made again from its fields."
         )
+    settings = {k: v.item() if isinstance(v, np.generic) else v for k, v in settings.items()}
     for name, value in settings.items():
         if not isinstance(value, Kernel | bool | int | float | str | None):
             raise ValueError(

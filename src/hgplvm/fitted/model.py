@@ -167,10 +167,12 @@ class FittedModel:
 
     def engine(self, device: torch.device) -> Engine:
         """Return the model on a device, in the prior's frame."""
-        if self._engines.keys() != {device}:
+        engine = self._engines.get(device)
+        if engine is None:
+            engine = Engine(self, device)
             self._engines.clear()
-            self._engines[device] = Engine(self, device)
-        return self._engines[device]
+            self._engines[device] = engine
+        return engine
 
     # --- what users see -------------------------------------------------------------------
 

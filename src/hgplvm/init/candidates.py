@@ -123,6 +123,7 @@ class Candidates:
         self._samples = [slice(i * PROBE_ROWS, (i + 1) * PROBE_ROWS) for i in range(n_probes)]
         self._sources: dict[str, _Source] = {}
         self._probes: dict[tuple[str, float], list[Tensor]] = {}
+        self._comparison = Comparison(())
         if given is not None:
             self._add("given", _Given(given[self._order], manifold), [0.0])
             return
@@ -156,7 +157,12 @@ class Candidates:
             profiles = [self._profile(probes, length_scale, noise_share) for length_scale in ranges]
             best = max(profiles, key=attrgetter("evidence"))
             candidates.append(Candidate(kind, scale, best))
-        return Comparison(tuple(candidates), len(self._samples))
+        self._comparison = Comparison(tuple(candidates), len(self._samples))
+        return self._comparison
+
+    def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
+        """Columns of the last comparison, for the history."""
+        return self._comparison.arrays()
 
     def _profile(self, probes: list[Tensor], length_scale: float, noise_share: float) -> Profile:
         """Profile of the probe at a length scale, with the mean evidence of all samples."""

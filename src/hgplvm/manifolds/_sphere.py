@@ -20,6 +20,8 @@ __all__ = ["Sphere"]
 
 # antipodes have no shortest way between them: denominators stay above this
 SMALLEST = 1e-12
+# largest stereographic coordinate: the antipode of the origin is infinitely far
+FARTHEST = 1e12
 
 
 class Sphere(Manifold):
@@ -80,18 +82,18 @@ class Sphere(Manifold):
         products = weights @ y
         cosine_sums = weights.sum(-1, keepdim=True) - 0.5 * (weights * squared).sum(-1, True)
         # a vector t has coordinates t̃ - t₀ p in the frame, and x itself the coordinates p
-        return products[..., 1:] - (products[..., :1] + cosine_sums) * self.to_chart(x)
+        return products[..., 1:] - (products[..., :1] + cosine_sums) * _ball(x)
 
     # --- tangent vectors ------------------------------------------------------------------
 
     def to_frame(self, x: Tensor, v: Tensor) -> Tensor:
         """``ṽ - v₀ x̃/(1 + x₀)``."""
-        return v[..., 1:] - v[..., :1] * self.to_chart(x)
+        return v[..., 1:] - v[..., :1] * _ball(x)
 
     def from_frame(self, x: Tensor, coordinates: Tensor) -> Tensor:
         """``PT_{o→x}(0, a) = (-x̃·a, a - x̃ (x̃·a)/(1 + x₀))``."""
         dot = (x[..., 1:] * coordinates).sum(-1, keepdim=True)
-        return torch.cat([-dot, coordinates - dot * self.to_chart(x)], dim=-1)
+        return torch.cat([-dot, coordinates - dot * _ball(x)], dim=-1)
 
     def exp_map(self, x: Tensor, v: Tensor) -> Tensor:
         """``cos‖v‖ x + sin‖v‖ v/‖v‖``."""
@@ -108,7 +110,12 @@ class Sphere(Manifold):
         d, sine = self.distance_from_chord(squared), self.sine_from_chord(squared)
         apart = sine > SMALLEST
         ratio = torch.where(apart, d / torch.where(apart, sine, 1.0), 1.0)
-        return self.project_tangent(x, ratio * (y - (1.0 - 0.5 * squared) * x))
+        vector = self.project_tangent(x, ratio * (y - (1.0 - 0.5 * squared) * x))
+        # all ways to the antipode are as short: the one along the first axis is taken
+        across = torch.zeros_like(vector[..., 1:])
+        across[..., 0] = math.pi
+        opposite = ~apart & (squared > 2.0)
+        return torch.where(opposite, self.from_frame(x.expand_as(vector), across), vector)
 
     def parallel_transport(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
         """``v - (y·v)/(1 + x·y) (x + y)``."""
@@ -141,29 +148,41 @@ class Sphere(Manifold):
         return self._turned(x, self._origin_like(root, self.n_components(root)), root)
 
     def _turned(self, x: Tensor, a: Tensor, b: Tensor) -> Tensor:
-        """Rotation that takes a to b: ``x - (a+b)·x/(1 + a·b) (a+b) + 2 (a·x) b``."""
-        both = a + b
-        share = (both * x).sum(-1, True) / (1.0 + (a * b).sum(-1, True)).clamp_min(SMALLEST)
-        return self.project(x - share * both + 2.0 * (a * x).sum(-1, True) * b)
+        """Isometry that takes a to b: ``x - (a+b)·x/(1 + a·b) (a+b) + 2 (a·x) b``.
+
+        Where a and b are more than a quarter turn apart, and the rotation is ill-determined, the
+        reflection ``x - 2 (u·x) u`` with u along ``a - b``.
+        """
+        both, cosine = a + b, (a * b).sum(-1, True)
+        share = (both * x).sum(-1, True) / (1.0 + cosine).clamp_min(SMALLEST)
+        turned = x - share * both + 2.0 * (a * x).sum(-1, True) * b
+        u = torch.nn.functional.normalize(a - b, dim=-1)
+        mirrored = x - 2.0 * (u * x).sum(-1, True) * u
+        return self.project(torch.where(cosine < 0, mirrored, turned))
 
     def weighted_mean(self, x: Tensor, weights: Tensor) -> Tensor:
-        """Weighted sum, scaled back to the sphere."""
-        return self.project((weights.unsqueeze(-2) @ x).squeeze(-2))
+        """Weighted sum, scaled back to the sphere; the first point where the points cancel."""
+        total = (weights.unsqueeze(-2) @ x).squeeze(-2) / weights.sum(-1, keepdim=True)
+        cancel = torch.linalg.vector_norm(total, dim=-1, keepdim=True) < 1e-6
+        return self.project(torch.where(cancel, x[..., 0, :], total))
 
     def rotate(self, x: Tensor, rotation: Tensor) -> Tensor:
         """``x̃ → R x̃``."""
         return torch.cat([x[..., :1], x[..., 1:] @ rotation.mT], dim=-1)
 
     def to_chart(self, x: Tensor) -> Tensor:
-        """``p = x̃/(1 + x₀)``."""
-        return x[..., 1:] / (1.0 + x[..., :1]).clamp_min(SMALLEST)
+        """``p = x̃/(1 + x₀)``; the antipode is far out along the first axis."""
+        p = x[..., 1:] / (1.0 + x[..., :1]).clamp_min(SMALLEST)
+        antipode = torch.zeros_like(p)
+        antipode[..., 0] = FARTHEST
+        return torch.where(1.0 + x[..., :1] < SMALLEST, antipode, p)
 
     def from_chart(self, p: Tensor) -> Tensor:
         """``x = (1 - ‖p‖², 2p)/(1 + ‖p‖²)``."""
-        norm = torch.linalg.vector_norm(p, dim=-1, keepdim=True).clamp_max(1.0 / SMALLEST)
-        direction = torch.nn.functional.normalize(p, dim=-1, eps=1e-300)
-        angle = 2.0 * torch.atan(norm)
-        return torch.cat([torch.cos(angle), torch.sin(angle) * direction], dim=-1)
+        norm = torch.linalg.vector_norm(p, dim=-1, keepdim=True)
+        p = p * (FARTHEST / norm.clamp_min(FARTHEST))
+        square = norm.clamp_max(FARTHEST).square()
+        return torch.cat([1.0 - square, 2.0 * p], dim=-1) / (1.0 + square)
 
     def search_coordinates(self, x: Tensor) -> Tensor:
         """Points themselves: chords grow with distances."""
@@ -172,3 +191,8 @@ class Sphere(Manifold):
     def search_ball(self, x: Tensor, radius: Tensor) -> tuple[Tensor, Tensor]:
         """Balls of radius ``2 sin(r/2)`` in the ambient space."""
         return x, 2.0 * torch.sin(0.5 * radius.clamp_max(math.pi))
+
+
+def _ball(x: Tensor) -> Tensor:
+    """``x̃/(1 + x₀)``, 0 at the antipode of the origin, whose frame is any."""
+    return x[..., 1:] / (1.0 + x[..., :1]).clamp_min(SMALLEST)

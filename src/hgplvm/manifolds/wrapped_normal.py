@@ -85,7 +85,8 @@ def distance_moments(
     def moments(rows: Tensor, zeta: Tensor, weights: Tensor) -> None:
         first, second = torch.zeros_like(mean[rows, 0]), torch.zeros_like(mean[rows, 0])
         size = max(1, AT_ONCE // len(rows))
-        for some, share in zip(zeta.split(size), weights.split(size), strict=True):
+        parts = zip(torch.split(zeta, size), torch.split(weights, size), strict=True)
+        for some, share in parts:
             v = some @ root[rows].mT  # [n, nodes, Q]
             there = manifold.distance(target, manifold.displaced(mean[rows].unsqueeze(1), v))
             first += there @ share

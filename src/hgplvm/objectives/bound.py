@@ -84,13 +84,16 @@ def collapsed_bound(gram: Tensor, statistics: Statistics) -> Bound:
     statistics : Statistics
         Sums over the rows.
     """
-    n, d, psi2 = statistics.n_rows, statistics.n_columns, statistics.psi2
+    n, d, dtype = statistics.n_rows, statistics.n_columns, gram.dtype
+    # small matrices, but badly conditioned: always in double precision
+    gram, psi2, projection = (a.double() for a in (gram, statistics.psi2, statistics.projection))
+    unseen = None if statistics.unseen is None else statistics.unseen.double()
     eye = torch.eye(gram.shape[0], dtype=gram.dtype, device=gram.device)
     whitener = _inverse_lower(linalg.cholesky(gram), eye)  # L⁻¹
     white = whitener @ psi2 @ whitener.mT  # B
     factor = linalg.cholesky_shifted(white)  # L_B
     inner = _inverse_lower(factor, eye)  # L_B⁻¹
-    half = inner @ (whitener @ statistics.projection)  # L_B⁻¹L⁻¹P
+    half = inner @ (whitener @ projection)  # L_B⁻¹L⁻¹P
 
     log_det = linalg.log_det_from_cholesky(factor).item()  # log|A| - log|K_mm|
     captured = white.diagonal().sum().item()  # tr K_mm⁻¹Ψ₂
@@ -98,11 +101,11 @@ def collapsed_bound(gram: Tensor, statistics: Statistics) -> Bound:
     e = whitener.mT @ (inner.mT @ half)  # E = A⁻¹P
     outer = e @ e.mT
     inverse: Tensor | None = None
-    if statistics.unseen is not None:
+    if unseen is not None:
         inverse = inner @ whitener
         inverse = inverse.mT @ inverse  # A⁻¹
-        quadratic += (inverse * statistics.unseen).sum().item()
-        outer = outer + inverse @ statistics.unseen @ inverse
+        quadratic += (inverse * unseen).sum().item()
+        outer = outer + inverse @ unseen @ inverse
     missed = statistics.psi0 - captured
     value = 0.5 * (
         d * statistics.log_precision
@@ -125,12 +128,12 @@ def collapsed_bound(gram: Tensor, statistics: Statistics) -> Bound:
     )
     return Bound(
         value=value,
-        weights=e,
-        psi2=by_psi2,
-        gram=0.5 * (d * difference - outer - d * spread),
+        weights=e.to(dtype),
+        psi2=by_psi2.to(dtype),
+        gram=(0.5 * (d * difference - outer - d * spread)).to(dtype),
         psi0=-0.5 * d,
         log_precision=by_log_precision,
-        inverse=inverse,
+        inverse=None if inverse is None else inverse.to(dtype),
     )
 
 

@@ -25,6 +25,7 @@ import torch
 from torch import Tensor
 
 from hgplvm import linalg
+from hgplvm._threads import long_operation
 from hgplvm.covariance import Covariance, Pairs
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._neighbors import nearest_to
@@ -203,8 +204,10 @@ def exact_posterior(
         Variances of entries that were imputed, 0 for the others.
     """
     shift = noise if row_noise is None else row_noise
-    factor = linalg.cholesky(covariance.gram(latents, latents), shift=shift)
-    inverse = linalg.inverse_from_cholesky(factor)  # C⁻¹
+    gram = covariance.gram(latents, latents)
+    with long_operation(len(latents)):
+        factor = linalg.cholesky(gram, shift=shift)
+        inverse = linalg.inverse_from_cholesky(factor)  # C⁻¹
     return Posterior(covariance, noise, latents, inverse, data, inverse, missing_variance)
 
 
