@@ -49,12 +49,18 @@ class NoiseSearch:
 
     levels: tuple[float, ...]
     scores: tuple[float, ...]
+    row_scores: tuple[Tensor, ...] = ()  # the same for each held-out row alone
 
     @property
     def floor(self) -> float:
         """The level with the highest score; 0 where that is the last, and the noise is free."""
         best = self.levels[int(np.argmax(self.scores))]
         return 0.0 if best == LEVELS[-1] else best
+
+    @property
+    def best_rows(self) -> Tensor:
+        """Scores of the held-out rows at the best level."""
+        return self.row_scores[int(np.argmax(self.scores))]
 
     def arrays(self) -> dict[str, np.ndarray[Any, Any]]:
         """Columns for the history, one entry per level."""
@@ -103,7 +109,7 @@ def search_noise(
     objective = ExactObjective(data[kept], covariance, UniformNoise())
     parameters = Parameters(latents[kept], logs, ("variance",))
     found: Tensor | None = None  # latents of the held-out rows
-    levels, scores = [], []
+    levels, scores, row_scores = [], [], []
     for level in LEVELS:
         logs = {**parameters.logs, "noise": data.new_tensor(math.log(level))}
         parameters = Parameters(parameters.latents, logs, ("variance",))
@@ -116,9 +122,10 @@ def search_noise(
         density = posterior.log_density(rows, found, hidden)
         levels.append(level)
         scores.append((density.sum() / hidden.sum().clamp_min(1.0)).item())
+        row_scores.append(density / hidden.sum(1).clamp_min(1.0))
         if len(scores) - 1 - int(np.argmax(scores)) >= PATIENCE:
             break
-    return NoiseSearch(tuple(levels), tuple(scores))
+    return NoiseSearch(tuple(levels), tuple(scores), tuple(row_scores))
 
 
 def _mask(shape: torch.Size, generator: torch.Generator) -> Tensor:

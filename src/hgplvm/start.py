@@ -32,8 +32,8 @@ RATE = 7e-3
 NOISE_SHARE = 0.9
 # with fewer rows, none are held out
 HELD_OUT_ROWS = 20
-# held-out log density of an entry by which another kernel must be ahead of the exponential one
-KERNEL_GAIN = 0.01
+# standard errors, over held-out rows, by which another kernel must be ahead of the exponential one
+KERNEL_GAIN = 2.0
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,7 @@ def choose_kernel(
     if data.shape[0] < HELD_OUT_ROWS or data.shape[1] < 2:
         return default, {}
     scores: dict[str, float] = {}
+    rows: dict[str, Tensor] = {}
     state = generator.get_state()
     for name, kernel in KERNELS.items():
         if isinstance(kernel, Exponential) or n_components <= manifold.heat_dimensions:
@@ -216,9 +217,12 @@ def choose_kernel(
                 imputation=imputation,
                 holds_out=True,
             )
-            scores[name] = -math.inf if noise is None else max(noise.scores)
+            if noise is not None:
+                scores[name], rows[name] = max(noise.scores), noise.best_rows
     best = max(scores, key=lambda name: scores[name])
-    chosen = KERNELS[best] if scores[best] > scores[default.name] + KERNEL_GAIN else default
+    ahead = rows[best] - rows[default.name]
+    clearly = ahead.mean() > KERNEL_GAIN * ahead.std() / math.sqrt(len(ahead))
+    chosen = KERNELS[best] if best != default.name and clearly else default
     return chosen, {
         "kernel_name": np.array(list(scores)),
         "kernel_score": np.array(list(scores.values())),
