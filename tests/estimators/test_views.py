@@ -17,7 +17,7 @@ from tests.gp import NOISE, on
 HYPERBOLIC = Hyperbolic()
 
 TREE = make_binary_tree(4, random_state=0)
-OPTIONS = {"random_state": 0, "max_iter": 30}
+OPTIONS = {"random_state": 0, "max_iter": 30, "noise_floor": 0.1}
 
 
 @pytest.fixture(
