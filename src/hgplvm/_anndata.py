@@ -22,6 +22,7 @@ import torch
 from scipy.sparse import issparse
 
 from hgplvm._optional import require
+from hgplvm._typing import Array
 from hgplvm.geometry import poincare_to_lorentz
 
 __all__ = [
@@ -46,8 +47,6 @@ __all__ = [
 ]
 
 logger = logging.getLogger(__name__)
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # what normalize=True does: counts a cell, and genes that are kept of more than so many
 TARGET_SUM = 1e4

@@ -6,20 +6,18 @@ import time
 import warnings
 from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
 from hgplvm import metrics
 from hgplvm._optional import require
+from hgplvm._typing import Array
 from hgplvm.baselines import PEERS
 from hgplvm.datasets import make_branching
 from hgplvm.estimators import choose_model
 from hgplvm.estimators.choice import EXACT_ROWS
 
 __all__ = ["choose", "run"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MODELS = ("exact", "sparse", "bayesian", "vecchia")
 # peers that are left out beyond so many rows, unless they are named

@@ -11,6 +11,7 @@ from sklearn.base import clone
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._anndata import Keys
+from hgplvm._typing import Array
 from hgplvm.estimators import choose_model
 from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.estimators.choice import MODELS
@@ -19,8 +20,6 @@ from hgplvm.kernels import Kernel
 from hgplvm.manifolds import Hyperbolic
 
 __all__ = ["estimator_of", "posterior", "results_of", "rms_std", "write_positions"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # rows whose uncertainty is computed at a time
 CHUNK = 20_000

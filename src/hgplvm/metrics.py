@@ -9,7 +9,7 @@ only the ranks of Shepard goodness are held for all pairs while there are few of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +17,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
 
 from hgplvm import _validation as check
+from hgplvm._typing import Array
 from hgplvm.datasets import TreeDistance
 from hgplvm.geometry import lorentz
 
@@ -30,7 +31,6 @@ __all__ = [
     "trustworthiness",
 ]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 METRICS = ("poincare", "euclidean")
 
 # entries of a block of distances, 32 MiB

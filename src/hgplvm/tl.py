@@ -30,6 +30,7 @@ from hgplvm import _validation as check
 from hgplvm._columns import aligned
 from hgplvm._embedding import estimator_of, posterior, results_of, write_positions
 from hgplvm._points import resolve_point
+from hgplvm._typing import Array
 from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.geometry import lorentz
 from hgplvm.manifolds import Hyperbolic, wrapped_normal
@@ -37,8 +38,6 @@ from hgplvm.manifolds import Hyperbolic, wrapped_normal
 __all__ = ["hgplvm", "model", "pseudotime", "transform"]
 
 logger = logging.getLogger(__name__)
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def hgplvm(

@@ -426,7 +426,7 @@ def test_a_short_fit_writes_its_start_and_its_end(data, place, monkeypatch):
     monkeypatch.setattr(checkpoint, "INTERVAL", 3600.0)
     monkeypatch.setattr(checkpoint.storage, "write", noted)
     model = flat(checkpoint=place).fit(data)
-    assert trees == [(0, None), (STEPS, model._stop.name)]
+    assert trees == [(0, None), (STEPS, model.stop_)]
 
 
 def test_digests_tell_arrays_apart():

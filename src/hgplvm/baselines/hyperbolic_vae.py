@@ -26,13 +26,12 @@ from torch import Tensor, nn
 
 from hgplvm import _validation as check
 from hgplvm._progress import progress
+from hgplvm._typing import Array
 from hgplvm.baselines._shared import EmbedderMixin, checked_data
 from hgplvm.geometry import lorentz
 from hgplvm.manifolds import wrapped_normal
 
 __all__ = ["HyperbolicVAE"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # hidden units that "auto" compares
 HIDDEN_UNITS = (50, 100, 200)

@@ -17,10 +17,9 @@ from sklearn.decomposition import PCA
 from sklearn.manifold import TSNE
 
 from hgplvm._optional import require
+from hgplvm._typing import Array
 
 __all__ = ["PEERS", "Peer"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,10 @@ from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm._progress import progress
+from hgplvm._typing import Array
 from hgplvm.baselines._shared import EmbedderMixin, checked_data
 
 __all__ = ["PoincareMaps"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # accessibilities and probabilities below this have no logarithm worth following
 SMALLEST = 1e-20

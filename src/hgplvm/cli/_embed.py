@@ -216,7 +216,7 @@ def fit(
         typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
         written = [place, model_place] + ([picture] if picture is not None else [])
         typer.echo(f"Wrote {', '.join(map(str, written))}.")
-    if fitted._stop is StopReason.INTERRUPTED:
+    if fitted.stop_ == StopReason.INTERRUPTED.name:
         raise typer.Exit(130)  # what was reached is written, and a script learns that it is not all
 
 
@@ -274,6 +274,7 @@ def transform(
                 f"{missing[0]!r}: taken as missing entries."
             )
         points, covariance = fitted.transform(values, return_cov=True)
+        from hgplvm._anndata import Keys
         from hgplvm._embedding import results_of, rms_std, write_positions
 
         found = Embedded(points, rms_std(covariance), rows.labels, rows.names)
@@ -284,7 +285,7 @@ def transform(
             # rows without names of columns are matched by their order
             columns = wanted if set(wanted) & set(rows.columns) else rows.columns
             results = results_of(kept, np.array(columns), rows.source, keep_model=True)
-            write_positions(adata, points, covariance, uns={"hgplvm": results})
+            write_positions(adata, points, covariance, uns={Keys().uns: results})
             found = Embedded(points, found.std, rows.labels, rows.names, adata=adata)
         write_together({place: lambda path: write_embedding(path, found)})
     if not quiet:
@@ -396,19 +397,21 @@ def _fit_anndata(
     rows: Rows, model: str, parameters: dict[str, Any], root: Any
 ) -> tuple[BaseGPLVM, Embedded]:
     from hgplvm import tl
+    from hgplvm._anndata import Keys
 
+    keys = Keys()
     adata = rows.adata if rows.adata is not None else as_anndata(rows)
     tl.hgplvm(adata, model, root=root, **parameters)
     if root is not None:
         tl.pseudotime(adata, np.zeros(parameters["n_components"]))
     fitted = tl.model(adata)
-    _name_columns(fitted, list(adata.uns["hgplvm"]["features"]))
+    _name_columns(fitted, list(adata.uns[keys.uns]["features"]))
     labels = dict(rows.labels)
     if root is not None:
-        labels[_pseudotime_name(rows)] = adata.obs["hgplvm_pseudotime"].to_numpy()
-    points = np.asarray(adata.obsm["X_hgplvm"])
-    std = adata.obs["hgplvm_std"].to_numpy()
-    lorentz = np.asarray(adata.obsm["X_hgplvm_lorentz"])
+        labels[_pseudotime_name(rows)] = adata.obs[keys.pseudotime].to_numpy()
+    points = np.asarray(adata.obsm[keys.embedding])
+    std = adata.obs[keys.std].to_numpy()
+    lorentz = np.asarray(adata.obsm[keys.lorentz])
     return fitted, Embedded(points, std, labels, rows.names, lorentz, adata)
 
 

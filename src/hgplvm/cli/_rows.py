@@ -12,6 +12,7 @@ import numpy as np
 
 from hgplvm._columns import aligned
 from hgplvm._optional import require
+from hgplvm._typing import Array
 from hgplvm.cli._app import counted
 from hgplvm.tables import check_there, read_table, suffix_of
 
@@ -33,8 +34,6 @@ __all__ = [
     "same_rows",
     "suffix",
 ]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 MODEL_SUFFIX = ".hgplvm"
 

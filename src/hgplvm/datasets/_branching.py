@@ -8,10 +8,9 @@ import numpy as np
 from sklearn.utils import Bunch, check_random_state
 
 from hgplvm import _validation as check
+from hgplvm._typing import Array
 
 __all__ = ["TreeDistance", "make_branching"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # numbers that are drawn at a time
 CHUNK_ENTRIES = 2**22

@@ -12,10 +12,9 @@ from scipy import sparse
 from sklearn.utils import Bunch
 
 from hgplvm._optional import require
+from hgplvm._typing import Array
 
 __all__ = ["load_myeloid_progenitors", "load_paul15"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # trajectories of the simulation: 160 rows each, the second half of which has reached the fate
 FATES = ("Mo", "Ery", "Mk", "Neu")

@@ -255,7 +255,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
             self.history_[name] = self._model.units.latent * self.history_[name]
         self.n_iter_ = result.n_iter
         self.stop_reason_ = result.stop_reason
-        self._stop = result.stop
+        self.stop_ = result.stop.name
         logger.info("%s: %s", self._name, self.stop_reason_)
 
     # --- steps of fit ---------------------------------------------------------------------

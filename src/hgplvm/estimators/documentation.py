@@ -80,6 +80,8 @@ _PARAMETERS = """\
         ``search_enough`` (close to the best) and ``search_chosen``.{levels}
     n_iter_ : int
         Steps made.
+    stop_ : str
+        Why the fit stopped, in a word: "CONVERGED", "PAUSED", "MAX_ITER", "INTERRUPTED", …
     stop_reason_ : str
         Why the fit stopped.
     n_features_in_ : int

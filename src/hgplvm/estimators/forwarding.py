@@ -30,6 +30,7 @@ ATTRIBUTES = (
     "kernel_parameters_",
     "history_",
     "n_iter_",
+    "stop_",
     "stop_reason_",
     "n_features_in_",
 )

@@ -9,14 +9,13 @@ by hiding some of the observed entries and measuring the error of their imputati
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.impute import KNNImputer
 
-__all__ = ["Filled", "fill_gaps"]
+from hgplvm._typing import Array
 
-Array = np.ndarray[Any, np.dtype[Any]]
+__all__ = ["Filled", "fill_gaps"]
 
 # rows that donors are taken from, and rows whose distances are computed at a time
 DONOR_ROWS = 3000

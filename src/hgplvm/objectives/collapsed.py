@@ -25,8 +25,9 @@ from hgplvm.manifolds import wrapped_normal
 from hgplvm.noise import Noise
 from hgplvm.objectives.bound import Bound, Statistics, collapsed_bound
 from hgplvm.objectives.features import add_inducing_gradient, jittered_gram
+from hgplvm.objectives.gaussian import GaussianObjective
 from hgplvm.objectives.parameters import Evaluation, Parameters
-from hgplvm.objectives.responses import Imputation, Responses
+from hgplvm.objectives.responses import Imputation
 
 __all__ = ["BayesianObjective", "CollapsedObjective", "SparseObjective"]
 
@@ -36,7 +37,7 @@ GPU_ENTRIES = 2**26
 BLOCK_ROWS = 2**14
 
 
-class CollapsedObjective(ABC):
+class CollapsedObjective(GaussianObjective, ABC):
     """What the two models share: the two passes, and the inducing points.
 
     Parameters
@@ -68,22 +69,13 @@ class CollapsedObjective(ABC):
         chunk_size: int | None = None,
         imputation: Imputation | None = None,
     ) -> None:
-        self.covariance, self.noise = covariance, noise
-        self.manifold = covariance.manifold
-        self.responses = Responses(data, imputation)
-        self.n_rows, self.n_columns = data.shape
-        self.n_entries = self.responses.n_entries
+        super().__init__(data, covariance, noise, imputation)
         self.n_inducing = n_inducing
         self.inducing_update = inducing_update
         self.generator = generator
         self.chunk_size = chunk_size
         self.inducing = data.new_empty(0)
         self._n_steps = 0
-
-    @property
-    def data(self) -> Tensor:
-        """Centred data [N, D], filled and rotated."""
-        return self.responses.data
 
     # --- inducing points ------------------------------------------------------------------
 

@@ -24,14 +24,15 @@ from hgplvm import linalg
 from hgplvm._threads import long_operation
 from hgplvm.covariance import Covariance, CovarianceFunction, CovarianceGradient
 from hgplvm.noise import Noise
+from hgplvm.objectives.gaussian import GaussianObjective
 from hgplvm.objectives.parameters import Evaluation, Parameters
-from hgplvm.objectives.responses import Imputation, Responses
+from hgplvm.objectives.responses import Imputation
 from hgplvm.objectives.tiles import tile_size, tiles
 
 __all__ = ["ExactObjective"]
 
 
-class ExactObjective:
+class ExactObjective(GaussianObjective):
     """Log marginal likelihood and its closed-form gradient.
 
     Parameters
@@ -57,11 +58,7 @@ class ExactObjective:
         *,
         imputation: Imputation | None = None,
     ) -> None:
-        self.covariance, self.noise = covariance, noise
-        self.manifold = covariance.manifold
-        self.responses = Responses(data, imputation)
-        self.n_rows, self.n_columns = data.shape
-        self.n_entries = self.responses.n_entries
+        super().__init__(data, covariance, noise, imputation)
         self._memory = data.new_empty(0)  # K: fresh pages at every evaluation would cost more
         self.tile = tile_size(data.device)
 

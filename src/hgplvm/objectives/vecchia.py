@@ -46,6 +46,7 @@ from hgplvm.covariance import Covariance, CovarianceFunction, CovarianceGradient
 from hgplvm.manifolds._neighbors import max_min_order, nearest_earlier
 from hgplvm.noise import Noise
 from hgplvm.objectives.features import InducingFeatures
+from hgplvm.objectives.gaussian import GaussianObjective
 from hgplvm.objectives.parameters import Evaluation, Parameters
 from hgplvm.objectives.responses import Imputation, Responses
 
@@ -177,7 +178,7 @@ class _Sums:
         return smooth.inverse @ (self._weights.mT @ data)
 
 
-class VecchiaObjective:
+class VecchiaObjective(GaussianObjective):
     """Nearest-neighbour log likelihood and its closed-form gradient.
 
     Parameters
@@ -231,11 +232,7 @@ class VecchiaObjective:
         chunk_size: int | None = None,
         imputation: Imputation | None = None,
     ) -> None:
-        self.covariance, self.noise = covariance, noise
-        self.manifold = covariance.manifold
-        self.responses = Responses(data, imputation)
-        self.n_rows, self.n_columns = data.shape
-        self.n_entries = self.responses.n_entries
+        super().__init__(data, covariance, noise, imputation)
         self._group_data = _GroupData(self.responses)
         self.n_neighbors = n_neighbors
         self.n_inducing = n_inducing
@@ -248,11 +245,6 @@ class VecchiaObjective:
         self.order: Tensor | None = None
         self.groups = torch.empty(0, n_neighbors + 1, dtype=torch.long, device=data.device)
         self._n_steps = 0
-
-    @property
-    def data(self) -> Tensor:
-        """Centred data [N, D], filled and rotated."""
-        return self.responses.data
 
     # --- neighbours and inducing points ---------------------------------------------------
 

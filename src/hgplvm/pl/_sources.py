@@ -12,13 +12,12 @@ from torch import Tensor
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._points import resolve_point
+from hgplvm._typing import Array
 from hgplvm.geometry import lorentz_to_poincare, poincare_to_lorentz
 from hgplvm.manifolds import Hyperbolic
 from hgplvm.manifolds._pose import Pose
 
 __all__ = ["Array", "Decoder", "Drawn", "decoder_of", "draw", "history_of"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

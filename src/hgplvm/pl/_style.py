@@ -20,6 +20,7 @@ from matplotlib.colors import Colormap, LinearSegmentedColormap, is_color_like, 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._files import whole
+from hgplvm._typing import Array
 
 __all__ = [
     "GRID",
@@ -37,7 +38,6 @@ __all__ = [
     "shown",
 ]
 
-Array = np.ndarray[Any, np.dtype[Any]]
 Drawing = TypeVar("Drawing", bound=Callable[..., Any])
 
 # Okabe and Ito's palette: distinguishable with any colour vision

@@ -15,6 +15,7 @@ from matplotlib.patches import Circle
 
 from hgplvm import _files as files
 from hgplvm import pl
+from hgplvm._typing import Array
 from hgplvm.reproduce.runs import Result
 
 __all__ = [
@@ -28,8 +29,6 @@ __all__ = [
     "scatter",
     "zoomed",
 ]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # Tol's muted scheme, safe for colour-blind readers
 MUTED = [

@@ -12,6 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from hgplvm import pl
+from hgplvm._typing import Array
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.kernels import Exponential
 from hgplvm.linalg import cholesky
@@ -22,8 +23,6 @@ from hgplvm.reproduce.report import Claim, Picture, Section, Table
 from hgplvm.reproduce.runs import Task
 
 __all__ = ["LENGTH_SCALES", "MYELOID", "PAUL", "PRIOR", "SPIRAL", "TREES"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 # --- samples from the prior -----------------------------------------------------------------

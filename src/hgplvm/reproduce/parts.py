@@ -9,14 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from hgplvm._typing import Array
 from hgplvm.reproduce.report import Section
 from hgplvm.reproduce.runs import Results, Task
 from hgplvm.reproduce.sources import Rows, Source, UnavailableError
 from hgplvm.reproduce.systems import SYSTEMS
 
 __all__ = ["FULL", "QUICK", "Context", "Part", "Scale", "cell", "highest", "tasks_of"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 @dataclass(frozen=True)

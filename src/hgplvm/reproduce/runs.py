@@ -30,14 +30,13 @@ from threadpoolctl import threadpool_limits
 from hgplvm import _storage as storage
 from hgplvm import metrics
 from hgplvm._progress import progress
+from hgplvm._typing import Array
 from hgplvm.baselines import PEERS
 from hgplvm.errors import FitInterruptedWarning
 from hgplvm.reproduce.sources import Rows, Source, UnavailableError
 from hgplvm.reproduce.systems import SYSTEMS, Embedded
 
 __all__ = ["Result", "Results", "Task", "run_all"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # raise it when a kept result can no longer be what a fit would give
 CACHE_VERSION = 1

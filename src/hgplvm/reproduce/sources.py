@@ -6,7 +6,6 @@ import hashlib
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
@@ -14,10 +13,9 @@ from scipy.spatial.distance import cdist
 
 from hgplvm import _validation as check
 from hgplvm import datasets
+from hgplvm._typing import Array
 
 __all__ = ["Rows", "Source", "UnavailableError"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # files of the authors' arrays, by the name of the data
 FILES = {"Spiral": "Spiral.npz", "Myeloid": "MyeloidProgenitors.npz"}

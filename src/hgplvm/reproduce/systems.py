@@ -16,13 +16,12 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 import hgplvm
+from hgplvm._typing import Array
 from hgplvm.baselines import PEERS, HyperbolicVAE, PoincareMaps
 from hgplvm.fit import FitState
 from hgplvm.reproduce import paper
 
 __all__ = ["SYSTEMS", "Embedded", "System"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 # steps of the paper's procedure at most
 PAPER_STEPS = 1500

@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from hgplvm._typing import Array
 from hgplvm.reproduce import paper
 from hgplvm.reproduce.parts import Context, Part, Scale, cell, highest, tasks_of
 from hgplvm.reproduce.report import Claim, Section, Table
 from hgplvm.reproduce.runs import Result, Task
 
 __all__ = ["TABLE_1", "TABLE_2"]
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 DEFAULT = "HGPLVM, defaults"
 # what the paper compares; what it could have; ours; and GPy's models for a cross-check

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hgplvm._typing import Array
 from hgplvm.tables._errors import Place, name_of
 
 __all__ = [
@@ -22,8 +23,6 @@ __all__ = [
     "spelled",
     "typed",
 ]
-
-Array = np.ndarray[Any, Any]
 
 # what a missing entry may look like, in small letters
 MISSING = frozenset({"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", ".", "-"})
