@@ -3,6 +3,8 @@
 import importlib.metadata
 import warnings
 
+from sphinx import addnodes
+
 project = "hgplvm"
 author = "The hgplvm developers"
 copyright = "2026, The hgplvm developers"
@@ -38,3 +40,15 @@ sphinx_gallery_conf = {
     "ignore_repr_types": r"matplotlib|list",  # axes are seen
 }
 warnings.filterwarnings("ignore", category=PendingDeprecationWarning)  # of scanpy's plots
+
+
+def plain_types(app, doctree):  # noqa: ARG001
+    """Leave words of a type as they are: "array of shape (n,)" is no link to things named shape."""
+    for node in list(doctree.findall(addnodes.pending_xref)):
+        if node.get("reftype") in ("class", "obj") and node.get("reftarget", "").islower():
+            node.replace_self(node.children)
+
+
+def setup(app):
+    """Connect what Sphinx has no setting for."""
+    app.connect("doctree-read", plain_types)
