@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from typing import Any
 
 from torch import Tensor
 
@@ -51,23 +53,42 @@ class _Pair(Kernel):
         left, right = self._thetas(theta)
         return self.left.correlation(d, left, manifold), self.right.correlation(d, right, manifold)
 
-    def _both(
-        self, d: Tensor, theta: Theta, manifold: Manifold, wanted: Collection[str]
-    ) -> tuple[tuple[Tensor, Tensor], tuple[Derivatives, Derivatives]]:
-        """Correlations and derivatives of the two; those of the second by its own length scale."""
+    @abstractmethod
+    def _partial(self, a: Tensor, b: Tensor, theta: Theta) -> tuple[Any, Any]:
+        """``∂ρ/∂ρ_left`` and ``∂ρ/∂ρ_right``, for correlations a and b of the two."""
+
+    def derivatives(
+        self,
+        d: Tensor,
+        rho: Tensor,  # noqa: ARG002
+        theta: Theta,
+        manifold: Manifold,
+        wanted: Collection[str] = (),
+    ) -> Derivatives:
+        """``∂ρ = (∂ρ/∂ρ_left) ∂ρ_left + (∂ρ/∂ρ_right) ∂ρ_right``."""
         a, b = self._correlations(d, theta, manifold)
-        inner = [
-            [w.split(".", 1)[1] for w in wanted if w.startswith(s)] for s in ("left.", "right.")
-        ]
+        thetas, shared = self._thetas(theta), {"length_scale", "ratio"} & set(wanted)
+        sides = {}
+        for kernel, side, value, own in (
+            (self.left, "left.", a, thetas[0]),
+            (self.right, "right.", b, thetas[1]),
+        ):
+            names = [name.split(".", 1)[1] for name in wanted if name.startswith(side)]
+            names += ["length_scale"] if shared else []
+            sides[side] = kernel.derivatives(d, value, own, manifold, names)
+        by_log: dict[str, Tensor] = {}
+        by_d, by_scale = [], []
+        for (side, (slope, logs)), share in zip(
+            sides.items(), self._partial(a, b, theta), strict=True
+        ):
+            by_d.append(share * slope)
+            by_log |= {side + k: share * v for k, v in logs.items() if k != "length_scale"}
+            by_scale += [share * logs["length_scale"]] if shared else []
+        if "ratio" in wanted:  # the length scale of the second alone
+            by_log["ratio"] = by_scale[1]
         if "length_scale" in wanted:
-            inner[0].append("length_scale")
-        if {"length_scale", "ratio"} & set(wanted):
-            inner[1].append("length_scale")
-        left, right = self._thetas(theta)
-        return (a, b), (
-            self.left.derivatives(d, a, left, manifold, inner[0]),
-            self.right.derivatives(d, b, right, manifold, inner[1]),
-        )
+            by_log["length_scale"] = by_scale[0] + by_scale[1]
+        return by_d[0] + by_d[1], by_log
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -96,29 +117,26 @@ class Sum(_Pair):
         a, b = self._correlations(d, theta, manifold)
         return (a + theta["weight"] * b) / (1.0 + theta["weight"])
 
+    def _partial(self, a: Tensor, b: Tensor, theta: Theta) -> tuple[float, float]:  # noqa: ARG002
+        """``1/(1 + w)`` and ``w/(1 + w)``."""
+        w = theta["weight"]
+        return 1.0 / (1.0 + w), w / (1.0 + w)
+
     def derivatives(
         self,
         d: Tensor,
-        rho: Tensor,  # noqa: ARG002
+        rho: Tensor,
         theta: Theta,
         manifold: Manifold,
         wanted: Collection[str] = (),
     ) -> Derivatives:
-        """Add the two sides by their shares; ``∂ρ/∂log w = w (ρ_right - ρ_left)/(1 + w)²``."""
-        (a, b), ((a_d, a_log), (b_d, b_log)) = self._both(d, theta, manifold, wanted)
-        w = theta["weight"]
-        left, right = 1.0 / (1.0 + w), w / (1.0 + w)
-        by_log = {
-            **{f"left.{k}": left * v for k, v in a_log.items() if k != "length_scale"},
-            **{f"right.{k}": right * v for k, v in b_log.items() if k != "length_scale"},
-        }
+        """Add ``∂ρ/∂log w = w (ρ_right - ρ_left)/(1 + w)²`` to those of the two."""
+        by_d, by_log = super().derivatives(d, rho, theta, manifold, wanted)
         if "weight" in wanted:
+            a, b = self._correlations(d, theta, manifold)
+            left, right = self._partial(a, b, theta)
             by_log["weight"] = left * right * (b - a)
-        if "ratio" in wanted:
-            by_log["ratio"] = right * b_log["length_scale"]
-        if "length_scale" in wanted:
-            by_log["length_scale"] = left * a_log["length_scale"] + right * b_log["length_scale"]
-        return left * a_d + right * b_d, by_log
+        return by_d, by_log
 
 
 class Product(_Pair):
@@ -137,22 +155,6 @@ class Product(_Pair):
         a, b = self._correlations(d, theta, manifold)
         return a * b
 
-    def derivatives(
-        self,
-        d: Tensor,
-        rho: Tensor,  # noqa: ARG002
-        theta: Theta,
-        manifold: Manifold,
-        wanted: Collection[str] = (),
-    ) -> Derivatives:
-        """By the product rule."""
-        (a, b), ((a_d, a_log), (b_d, b_log)) = self._both(d, theta, manifold, wanted)
-        by_log = {
-            **{f"left.{k}": b * v for k, v in a_log.items() if k != "length_scale"},
-            **{f"right.{k}": a * v for k, v in b_log.items() if k != "length_scale"},
-        }
-        if "ratio" in wanted:
-            by_log["ratio"] = a * b_log["length_scale"]
-        if "length_scale" in wanted:
-            by_log["length_scale"] = b * a_log["length_scale"] + a * b_log["length_scale"]
-        return b * a_d + a * b_d, by_log
+    def _partial(self, a: Tensor, b: Tensor, theta: Theta) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """``ρ_right`` and ``ρ_left``."""
+        return b, a
