@@ -5,8 +5,8 @@ import math
 import pytest
 import torch
 
-from hgplvm import inference
-from hgplvm.inference import Landmarks, RowInference
+from hgplvm import _inference as inference
+from hgplvm._inference import Landmarks, RowInference
 from hgplvm.kernels import Exponential
 from hgplvm.manifolds import Flat, Hyperbolic
 from hgplvm.objectives import Parameters, SparseObjective

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hgplvm import linalg
+from hgplvm import _linalg as linalg
 from hgplvm.errors import JitterWarning, NotPositiveDefiniteError
 
 

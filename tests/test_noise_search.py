@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from hgplvm import init, noise_search
+from hgplvm import _init as init
+from hgplvm import _noise_search as noise_search
 from hgplvm.kernels import Exponential
 from hgplvm.manifolds import Hyperbolic
 from tests.gp import gram, on

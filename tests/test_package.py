@@ -114,7 +114,7 @@ def test_every_command_is_in_the_docs():
     assert [name for name in names if f"`hgplvm {name}" not in text] == []
 
 
-@pytest.mark.parametrize("module", ["hgplvm", "hgplvm.cli", "hgplvm.tables"])
+@pytest.mark.parametrize("module", ["hgplvm", "hgplvm.cli", "hgplvm._tables"])
 def test_importing_does_not_import_what_takes_long(module):
     code = (
         f"import sys, {module}; "

@@ -3,11 +3,12 @@
 import pytest
 import torch
 
-from hgplvm import init, start
+from hgplvm import _init as init
+from hgplvm import _start as start
+from hgplvm._noise_search import search_noise
+from hgplvm._start import find_start
 from hgplvm.datasets import make_binary_tree
 from hgplvm.manifolds import Hyperbolic
-from hgplvm.noise_search import search_noise
-from hgplvm.start import find_start
 from tests.gp import on
 
 HYPERBOLIC = Hyperbolic()

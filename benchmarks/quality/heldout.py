@@ -15,9 +15,9 @@ import torch
 from models import PAPER, Load, branching, fresh, packaged, stored
 
 from hgplvm import HGPLVM
+from hgplvm._inference import Landmarks
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.fit import fit
-from hgplvm.inference import Landmarks
 from hgplvm.kernels import Exponential
 from hgplvm.manifolds import Hyperbolic
 from hgplvm.objectives import Parameters

@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from sklearn.neighbors import BallTree
 
+from hgplvm._init import pca_start
 from hgplvm.datasets import make_branching
-from hgplvm.init import pca_start
 from hgplvm.manifolds import Hyperbolic
 from hgplvm.manifolds import _neighbors as neighbors
 

@@ -22,7 +22,7 @@ TASKS = {
     "torch and scikit-learn": "import torch, sklearn.base",
     "the models": "import hgplvm; hgplvm.HGPLVM",
     "pandas.read_csv": "import pandas; pandas.read_csv({path!r}).to_numpy()",
-    "read_table": "from hgplvm.tables import read_table; read_table({path!r})",
+    "read_table": "from hgplvm._tables import read_table; read_table({path!r})",
     "by hand: all of these": "import torch, sklearn.base, pandas; pandas.read_csv({path!r})",
     "hgplvm fit, until it fits": "from pathlib import Path\n"
     "from hgplvm.cli import _embed\n"

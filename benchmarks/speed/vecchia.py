@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from memory import peak_bytes
 
+from hgplvm._init import pca_start
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.datasets import make_branching
-from hgplvm.init import pca_start
 from hgplvm.kernels import Exponential
 from hgplvm.manifolds import Hyperbolic
 from hgplvm.noise import UniformNoise

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hgplvm.tables import write_table
+from hgplvm._tables import write_table
 from tests.cli.command import check, run
 
 TYPES = np.array(["stem", "red", "white"])

@@ -12,8 +12,8 @@ import pytest
 
 import hgplvm
 from hgplvm import _storage as storage
+from hgplvm._tables import read_table, write_table
 from hgplvm.cli import _embed, _outputs, _rows
-from hgplvm.tables import read_table, write_table
 from tests.cli.command import (
     check,
     check_refused,

@@ -8,9 +8,9 @@ import pytest
 
 import hgplvm
 from hgplvm import tl
+from hgplvm._tables import read_table, write_table
 from hgplvm.cli import _rows
 from hgplvm.metrics import evaluate
-from hgplvm.tables import read_table, write_table
 from tests.cli.command import check, check_refused, inside, refuse, run_together, succeed
 
 PNG = b"\x89PNG"

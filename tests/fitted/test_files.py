@@ -10,7 +10,7 @@ import pytest
 import hgplvm
 from hgplvm import HGPLVM
 from hgplvm import _storage as storage
-from hgplvm.fitted.files import class_name, find_class, kernel_from_tree, kernel_tree
+from hgplvm._fitted.files import class_name, find_class, kernel_from_tree, kernel_tree
 from hgplvm.kernels import Exponential, Heat, Kernel, RatioKernel, RationalQuadratic
 from tests.contracts.spaces import COMBINED, SMOOTH, Rational
 

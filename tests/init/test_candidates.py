@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from hgplvm import init
+from hgplvm import _init as init
+from hgplvm._init import candidates as module
 from hgplvm.datasets import make_binary_tree
-from hgplvm.init import candidates as module
 from hgplvm.manifolds import Flat, Hyperbolic
 from tests.gp import on
 

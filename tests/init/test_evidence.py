@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 
-from hgplvm import init
+from hgplvm import _init as init
 from hgplvm.kernels import Exponential
 from hgplvm.manifolds import Hyperbolic
 from hgplvm.objectives import ExactObjective, Parameters

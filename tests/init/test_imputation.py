@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from hgplvm._init import imputation
 from hgplvm.datasets import make_binary_tree
-from hgplvm.init import imputation
 
 
 def gappy(data, share=0.3, seed=5):

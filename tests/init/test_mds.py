@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from hgplvm.init import mds, median_distance
+from hgplvm._init import mds, median_distance
 from hgplvm.manifolds import Hyperbolic
 from tests.memory import peak_bytes
 

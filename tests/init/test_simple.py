@@ -4,8 +4,8 @@ import pytest
 import torch
 from sklearn.decomposition import PCA
 
-from hgplvm import init
-from hgplvm.init import simple
+from hgplvm import _init as init
+from hgplvm._init import simple
 
 
 def median_distance(manifold, x):

@@ -8,8 +8,8 @@ import torch
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
+from hgplvm._inference import Landmarks
 from hgplvm.fit import fit
-from hgplvm.inference import Landmarks
 from hgplvm.kernels import Exponential
 from hgplvm.manifolds import Flat, Hyperbolic, wrapped_normal
 from hgplvm.objectives import BayesianObjective, Parameters, SparseObjective, VecchiaObjective
@@ -177,7 +177,7 @@ def test_rows_that_differ_do_not_coincide(manifold, normal):
 def test_chunks_change_nothing(manifold, posterior, normal, monkeypatch):
     rows = normal(30, 6)
     whole = landmarks(posterior).posterior_means(rows)
-    monkeypatch.setattr("hgplvm.inference.LANDMARK_ENTRIES", 100)
+    monkeypatch.setattr("hgplvm._inference.LANDMARK_ENTRIES", 100)
     assert torch.allclose(landmarks(posterior).posterior_means(rows), whole)
 
 

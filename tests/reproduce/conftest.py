@@ -2,7 +2,7 @@
 
 import pytest
 
-from hgplvm.reproduce import Scale, Source, reproduce
+from hgplvm._reproduce import Scale, Source, reproduce
 
 TOY = Scale(runs=2, paul_runs=1, sweep_runs=1, depths=(3,), cross_checks=(), steps=2)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from hgplvm.reproduce import paper
+from hgplvm._reproduce import paper
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,10 @@ import pytest
 from matplotlib.figure import Figure
 from PIL import Image
 
-from hgplvm.reproduce import FULL, PARTS, QUICK, drawing, figures, reproduce, runs, tables
-from hgplvm.reproduce.parts import Context, cell
-from hgplvm.reproduce.runs import Result, Results, Task
-from hgplvm.reproduce.sources import Source, UnavailableError
+from hgplvm._reproduce import FULL, PARTS, QUICK, drawing, figures, reproduce, runs, tables
+from hgplvm._reproduce.parts import Context, cell
+from hgplvm._reproduce.runs import Result, Results, Task
+from hgplvm._reproduce.sources import Source, UnavailableError
 from tests.reproduce.conftest import TOY
 
 FIGURES = (

@@ -4,7 +4,7 @@ import csv
 import json
 from html.parser import HTMLParser
 
-from hgplvm.reproduce.report import (
+from hgplvm._reproduce.report import (
     Claim,
     Picture,
     Section,
@@ -13,7 +13,7 @@ from hgplvm.reproduce.report import (
     write_numbers,
     write_report,
 )
-from hgplvm.reproduce.runs import Result, Results, Task
+from hgplvm._reproduce.runs import Result, Results, Task
 
 SECTION = Section(
     "Table <2>",

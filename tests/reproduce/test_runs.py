@@ -8,10 +8,10 @@ import torch
 
 import hgplvm
 from hgplvm import metrics
-from hgplvm.reproduce import runs
-from hgplvm.reproduce.runs import Result, Results, Task, run_all
-from hgplvm.reproduce.sources import Source, UnavailableError
-from hgplvm.reproduce.systems import SYSTEMS, Embedded, System
+from hgplvm._reproduce import runs
+from hgplvm._reproduce.runs import Result, Results, Task, run_all
+from hgplvm._reproduce.sources import Source, UnavailableError
+from hgplvm._reproduce.systems import SYSTEMS, Embedded, System
 
 SOURCE = Source(most_rows=40)
 TASKS = [Task("PCA", "SBT-3"), Task("hGP-LVM", "SBT-3", 0, steps=2), Task("PCA", "Spiral")]

@@ -5,9 +5,9 @@ import sys
 import numpy as np
 import pytest
 
+from hgplvm._reproduce import sources
+from hgplvm._reproduce.sources import Source, UnavailableError
 from hgplvm.datasets import make_binary_tree
-from hgplvm.reproduce import sources
-from hgplvm.reproduce.sources import Source, UnavailableError
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from hgplvm import metrics
+from hgplvm._reproduce import tables
+from hgplvm._reproduce.systems import SYSTEMS
 from hgplvm.baselines import PEERS
 from hgplvm.datasets import make_binary_tree
-from hgplvm.reproduce import tables
-from hgplvm.reproduce.systems import SYSTEMS
 
 TREE = make_binary_tree(4, n_per_node=10, random_state=0)
 
@@ -25,7 +25,7 @@ def test_every_row_of_table_2_is_a_system():
 def test_paper_mode_stops_where_the_authors_code_does():
     """At a log likelihood just above -100, long before it is at its best."""
     seen = []
-    from hgplvm.reproduce import systems
+    from hgplvm._reproduce import systems
 
     def watched(state):
         seen.append(state.objective)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from hgplvm.tables import read_table, write_table
+from hgplvm._tables import read_table, write_table
 
 NAN = math.nan
 DATA = np.arange(6.0).reshape(3, 2)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hgplvm.tables import read_table
+from hgplvm._tables import read_table
 from tests.tables.helpers import DATA, NAN, refused
 
 # --- arrays ---------------------------------------------------------------------------------------

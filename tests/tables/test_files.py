@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from hgplvm.tables import (
+from hgplvm._tables import (
     _rules,
     _source,
     check_there,
@@ -143,7 +143,7 @@ def _said(place, content):
 
 def test_the_module_brings_no_large_package():
     packages = ["torch", "sklearn", "scipy", "matplotlib", "pandas", "anndata", "pyarrow"]
-    code = f"import sys, hgplvm.tables; sys.exit(str([p for p in {packages} if p in sys.modules]))"
+    code = f"import sys, hgplvm._tables; sys.exit(str([p for p in {packages} if p in sys.modules]))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert found.stderr.strip() == "[]"
 

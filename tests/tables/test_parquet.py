@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hgplvm import _optional
+from hgplvm._tables import read_table, write_table
 from hgplvm.errors import MissingPackageError
-from hgplvm.tables import read_table, write_table
 from tests.tables.helpers import NAN, refused
 
 

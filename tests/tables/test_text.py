@@ -5,7 +5,7 @@ import gzip
 import numpy as np
 import pytest
 
-from hgplvm.tables import read_table
+from hgplvm._tables import read_table
 from tests.tables.helpers import NAN, read_text, refused, text_file
 
 # --- text: what separates, and what names the columns ---------------------------------------------

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hgplvm.tables import read_table, write_table
+from hgplvm._tables import read_table, write_table
 from tests.tables.helpers import DATA, NAN, WRITTEN, refused
 
 # --- writing --------------------------------------------------------------------------------------

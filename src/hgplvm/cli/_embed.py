@@ -13,6 +13,7 @@ import numpy as np
 import typer
 
 from hgplvm._stops import StopReason
+from hgplvm._tables import check_there, stem_of, write_table
 from hgplvm.cli._app import app, counted, guarded, say, warn
 from hgplvm.cli._outputs import (
     EMBEDDING_SUFFIXES,
@@ -33,7 +34,6 @@ from hgplvm.cli._rows import (
     root_of,
     suffix,
 )
-from hgplvm.tables import check_there, stem_of, write_table
 
 if TYPE_CHECKING:
     from hgplvm.estimators.base import BaseGPLVM

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
+from hgplvm._tables import check_there, stem_of
 from hgplvm.cli._app import app, guarded
 from hgplvm.cli._embed import PICTURES, Drop, Force, Key, Labels, Layer, UseRep
 from hgplvm.cli._outputs import check_output, write_together
@@ -27,7 +28,6 @@ from hgplvm.cli._rows import (
     same_rows,
     suffix,
 )
-from hgplvm.tables import check_there, stem_of
 
 __all__ = ["metrics", "plot"]
 

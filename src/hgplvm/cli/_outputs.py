@@ -14,8 +14,8 @@ import numpy as np
 
 from hgplvm._files import whole
 from hgplvm._optional import require
+from hgplvm._tables import write_table
 from hgplvm.cli._rows import Array, Embedded, Rows, suffix
-from hgplvm.tables import write_table
 
 __all__ = ["EMBEDDING_SUFFIXES", "as_anndata", "check_output", "write_embedding", "write_together"]
 

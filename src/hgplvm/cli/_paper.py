@@ -100,7 +100,7 @@ def reproduce(
     if data_dir is not None and not data_dir.is_dir():
         fail(f"--data-dir {data_dir} is no folder; name the one that holds the arrays.")
     _check_folder(out)
-    from hgplvm import reproduce as paper
+    from hgplvm import _reproduce as paper
 
     if unknown := [part for part in parts or [] if part not in paper.PARTS]:
         fail(f"there is no part {unknown[0]!r}; choose from {', '.join(paper.PARTS)}.")

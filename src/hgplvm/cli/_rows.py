@@ -12,9 +12,9 @@ import numpy as np
 
 from hgplvm._columns import aligned
 from hgplvm._optional import require
+from hgplvm._tables import check_there, read_table, suffix_of
 from hgplvm._typing import Array
 from hgplvm.cli._app import counted
-from hgplvm.tables import check_there, read_table, suffix_of
 
 __all__ = [
     "MODEL_SUFFIX",

@@ -14,9 +14,13 @@ import torch
 from sklearn.utils import check_random_state
 from torch import Tensor
 
+from hgplvm import _init as starts
 from hgplvm import _validation as check
-from hgplvm import init as starts
+from hgplvm._fitted import FittedModel, Predictions, Units, row_digests
+from hgplvm._init.imputation import fill_gaps
+from hgplvm._means import ColumnMeans, Mean
 from hgplvm._progress import progress
+from hgplvm._start import RATE, Start, choose_kernel, find_start
 from hgplvm._threads import one_thread, threads_for_rows
 from hgplvm._typing import Array
 from hgplvm._validation import Anything, Constraint, Number, Options
@@ -25,17 +29,13 @@ from hgplvm.estimators.checkpoint import Checkpoint, digest
 from hgplvm.estimators.display import ShownModel
 from hgplvm.estimators.forwarding import FittedMethods
 from hgplvm.fit import FitResult, FitState, fit
-from hgplvm.fitted import FittedModel, Predictions, Units, row_digests
-from hgplvm.init.imputation import fill_gaps
 from hgplvm.kernels import KERNELS, Kernel
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._flat import LENGTH_SCALE as FLAT_LENGTH_SCALE
-from hgplvm.means import ColumnMeans, Mean
 from hgplvm.noise import Noise, UniformNoise
 from hgplvm.objectives import Parameters
 from hgplvm.objectives.responses import Imputation
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
-from hgplvm.start import RATE, Start, choose_kernel, find_start
 
 __all__ = ["BaseGPLVM", "Rows"]
 

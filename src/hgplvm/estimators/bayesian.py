@@ -11,7 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm import init as starts
+from hgplvm import _init as starts
+from hgplvm._start import Start
 from hgplvm._typing import Array
 from hgplvm._validation import Constraint, Number, Options
 from hgplvm.covariance import CovarianceFunction
@@ -23,7 +24,6 @@ from hgplvm.kernels import Kernel
 from hgplvm.manifolds import Flat, Hyperbolic
 from hgplvm.noise import Noise
 from hgplvm.objectives import BayesianObjective, CollapsedObjective, Parameters
-from hgplvm.start import Start
 
 __all__ = ["BayesianGPLVM", "BayesianHGPLVM"]
 

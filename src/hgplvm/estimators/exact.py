@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
+from hgplvm._fitted import RowPredictions
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.estimators.base import BaseGPLVM, Rows
 from hgplvm.estimators.documentation import documented
-from hgplvm.fitted import RowPredictions
 from hgplvm.manifolds import Flat, Hyperbolic, Sphere
 from hgplvm.noise import Noise, row_noise
 from hgplvm.objectives import ExactObjective, Parameters

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from hgplvm import _storage as storage
 from hgplvm import _validation as check
+from hgplvm._fitted.files import class_name, kernel_tree, model_tree
+from hgplvm._fitted.model import Engine, FittedModel
 from hgplvm._typing import Array
-from hgplvm.fitted.files import class_name, kernel_tree, model_tree
-from hgplvm.fitted.model import Engine, FittedModel
 from hgplvm.kernels import Kernel
 
 __all__ = ["ATTRIBUTES", "OPTIONAL", "FittedMethods"]
@@ -40,7 +40,7 @@ OPTIONAL = ("feature_names_in_", "n_inducing_", "source_", "_sklearn_output_conf
 
 
 class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """Methods of a fitted estimator; what they need is one :class:`~hgplvm.fitted.FittedModel`."""
+    """Methods of a fitted estimator; what they need is one :class:`~hgplvm._fitted.FittedModel`."""
 
     _model: FittedModel
     device: str

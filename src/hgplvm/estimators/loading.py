@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from hgplvm import _storage as storage
+from hgplvm._fitted.files import find_class, kernel_from_tree, model_from_tree
 from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.estimators.forwarding import ATTRIBUTES, OPTIONAL
-from hgplvm.fitted.files import find_class, kernel_from_tree, model_from_tree
 
 __all__ = ["load"]
 

@@ -12,13 +12,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hgplvm._fitted import InducingPredictions
 from hgplvm._typing import Array
 from hgplvm._validation import Constraint, Number
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.estimators.base import BaseGPLVM, Rows
 from hgplvm.estimators.documentation import documented
 from hgplvm.fit import FitResult, FitState
-from hgplvm.fitted import InducingPredictions
 from hgplvm.kernels import Kernel
 from hgplvm.manifolds import Flat, Hyperbolic
 from hgplvm.noise import Noise

@@ -12,16 +12,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hgplvm._fitted import NeighborPredictions
+from hgplvm._fitted.model import spread_of
+from hgplvm._inference import Landmarks
 from hgplvm._progress import progress
+from hgplvm._start import Start
 from hgplvm._typing import Array
 from hgplvm._validation import Constraint, Flag, Number, Options
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.estimators.base import BaseGPLVM, Rows
 from hgplvm.estimators.documentation import documented
 from hgplvm.fit import FitResult, FitState
-from hgplvm.fitted import NeighborPredictions
-from hgplvm.fitted.model import spread_of
-from hgplvm.inference import Landmarks
 from hgplvm.kernels import Kernel
 from hgplvm.manifolds import Flat, Hyperbolic
 from hgplvm.manifolds._neighbors import ORDERS
@@ -30,7 +31,6 @@ from hgplvm.objectives import Parameters, VecchiaObjective
 from hgplvm.objectives.predictive import exact_posterior
 from hgplvm.objectives.row_posterior import row_deviations
 from hgplvm.optim import Adam, climb
-from hgplvm.start import Start
 
 __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
 

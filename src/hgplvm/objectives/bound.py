@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hgplvm import linalg
+from hgplvm import _linalg as linalg
 
 __all__ = ["Bound", "Statistics", "collapsed_bound"]
 

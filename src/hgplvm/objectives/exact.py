@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hgplvm import linalg
+from hgplvm import _linalg as linalg
 from hgplvm._threads import long_operation
 from hgplvm.covariance import Covariance, CovarianceFunction, CovarianceGradient
 from hgplvm.noise import Noise

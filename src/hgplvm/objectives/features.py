@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from hgplvm import linalg
+from hgplvm import _linalg as linalg
 from hgplvm.covariance import Covariance, CovarianceGradient
 
 __all__ = ["InducingFeatures", "add_inducing_gradient", "jittered", "jittered_gram"]

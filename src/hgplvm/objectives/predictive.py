@@ -24,7 +24,7 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from hgplvm import linalg
+from hgplvm import _linalg as linalg
 from hgplvm._threads import long_operation
 from hgplvm.covariance import Covariance, Pairs
 from hgplvm.manifolds import Manifold

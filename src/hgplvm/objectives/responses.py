@@ -9,7 +9,7 @@ means::
 for n_i gaps in row i. So an objective needs the filled data, the vector u, and a constant, the
 entropy ``H(q) = ½ Σ_i n_i log 2πe s_i²``. The bound holds for any q.
 
-q is found before the fit (:mod:`hgplvm.init.imputation`) and does not change. Updates from the
+q is found before the fit (:mod:`hgplvm._init.imputation`) and does not change. Updates from the
 latents would raise the bound further, but latents and imputed values then reinforce each other: a
 row that could be on either of two branches is assigned to one of them, and both the distances and
 the decoded entries come out worse than with an imputation from observed entries alone.

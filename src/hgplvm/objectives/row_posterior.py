@@ -21,7 +21,7 @@ import math
 import torch
 from torch import Tensor
 
-from hgplvm import linalg
+from hgplvm import _linalg as linalg
 from hgplvm.manifolds._neighbors import nearest_others
 from hgplvm.objectives.parameters import Parameters
 from hgplvm.objectives.vecchia import VecchiaObjective

@@ -41,7 +41,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from hgplvm import linalg
+from hgplvm import _linalg as linalg
 from hgplvm.covariance import Covariance, CovarianceFunction, CovarianceGradient, Pairs
 from hgplvm.manifolds._neighbors import max_min_order, nearest_earlier
 from hgplvm.noise import Noise

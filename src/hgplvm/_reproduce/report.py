@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from hgplvm import _files as files
-from hgplvm.reproduce.runs import Results
+from hgplvm._reproduce.runs import Results
 
 __all__ = ["Claim", "Picture", "Section", "Table", "as_text", "write_numbers", "write_report"]
 

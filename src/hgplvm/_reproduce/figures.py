@@ -12,15 +12,15 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Circle
 
 from hgplvm import pl
+from hgplvm._linalg import cholesky
+from hgplvm._reproduce import drawing, paper
+from hgplvm._reproduce.parts import Context, Part, Scale, cell, highest, tasks_of
+from hgplvm._reproduce.report import Claim, Picture, Section, Table
+from hgplvm._reproduce.runs import Task
 from hgplvm._typing import Array
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.kernels import Exponential
-from hgplvm.linalg import cholesky
 from hgplvm.manifolds import Flat, Hyperbolic
-from hgplvm.reproduce import drawing, paper
-from hgplvm.reproduce.parts import Context, Part, Scale, cell, highest, tasks_of
-from hgplvm.reproduce.report import Claim, Picture, Section, Table
-from hgplvm.reproduce.runs import Task
 
 __all__ = ["LENGTH_SCALES", "MYELOID", "PAUL", "PRIOR", "SPIRAL", "TREES"]
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from hgplvm import linalg
+from hgplvm import _linalg as linalg
+from hgplvm._init.mds import squared_distances
+from hgplvm._init.simple import subsample
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.errors import NotPositiveDefiniteError
-from hgplvm.init.mds import squared_distances
-from hgplvm.init.simple import subsample
 
 __all__ = ["Profile", "profile_evidence", "variogram"]
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from hgplvm.reproduce import figures, tables
-from hgplvm.reproduce.parts import FULL, QUICK, Context, Part, Scale
-from hgplvm.reproduce.report import Section, as_text, write_numbers, write_report
-from hgplvm.reproduce.runs import run_all
-from hgplvm.reproduce.sources import Source
+from hgplvm._reproduce import figures, tables
+from hgplvm._reproduce.parts import FULL, QUICK, Context, Part, Scale
+from hgplvm._reproduce.report import Section, as_text, write_numbers, write_report
+from hgplvm._reproduce.runs import run_all
+from hgplvm._reproduce.sources import Source
 
 __all__ = ["FULL", "PARTS", "QUICK", "Scale", "Source", "as_text", "reproduce"]
 

@@ -15,9 +15,9 @@ from typing import BinaryIO, TextIO
 
 import numpy as np
 
-from hgplvm.tables._errors import mixed, suffix_of
-from hgplvm.tables._rules import Table, check_names, find_column, sort_columns
-from hgplvm.tables._source import AS_WRITTEN, Request, Source, Text, number_of
+from hgplvm._tables._errors import mixed, suffix_of
+from hgplvm._tables._rules import Table, check_names, find_column, sort_columns
+from hgplvm._tables._source import AS_WRITTEN, Request, Source, Text, number_of
 
 __all__ = ["read_text"]
 

@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 from hgplvm import _validation as check
+from hgplvm._fitted.predictions import Predictions
+from hgplvm._fitted.units import Units
+from hgplvm._inference import Landmarks, RowInference
 from hgplvm._points import resolve_point
 from hgplvm._threads import threads_for_rows
 from hgplvm._typing import Array
 from hgplvm.covariance import Covariance
-from hgplvm.fitted.predictions import Predictions
-from hgplvm.fitted.units import Units
-from hgplvm.inference import Landmarks, RowInference
 from hgplvm.manifolds import Manifold, wrapped_normal
 from hgplvm.manifolds._pose import Pose, turned_covariances
 from hgplvm.objectives.residuals import ResidualScale, residual_sites

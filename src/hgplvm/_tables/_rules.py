@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hgplvm.tables._errors import COMMA, mixed, option, quoted, wordy
-from hgplvm.tables._source import Array, Source, Text
+from hgplvm._tables._errors import COMMA, mixed, option, quoted, wordy
+from hgplvm._tables._source import Array, Source, Text
 
 __all__ = ["CLASSES", "Table", "check_names", "find_column", "plain_name", "sort_columns"]
 

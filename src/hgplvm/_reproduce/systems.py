@@ -16,10 +16,10 @@ from sklearn.decomposition import PCA
 from sklearn.preprocessing import StandardScaler
 
 import hgplvm
+from hgplvm._reproduce import paper
 from hgplvm._typing import Array
 from hgplvm.baselines import PEERS, HyperbolicVAE, PoincareMaps
 from hgplvm.fit import FitState
-from hgplvm.reproduce import paper
 
 __all__ = ["SYSTEMS", "Embedded", "System"]
 

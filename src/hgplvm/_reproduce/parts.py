@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from hgplvm._reproduce.report import Section
+from hgplvm._reproduce.runs import Results, Task
+from hgplvm._reproduce.sources import Rows, Source, UnavailableError
+from hgplvm._reproduce.systems import SYSTEMS
 from hgplvm._typing import Array
-from hgplvm.reproduce.report import Section
-from hgplvm.reproduce.runs import Results, Task
-from hgplvm.reproduce.sources import Rows, Source, UnavailableError
-from hgplvm.reproduce.systems import SYSTEMS
 
 __all__ = ["FULL", "QUICK", "Context", "Part", "Scale", "cell", "highest", "tasks_of"]
 

@@ -20,9 +20,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hgplvm._inference import Landmarks, climb_rows
+from hgplvm._init import Profile, median_distance
 from hgplvm.covariance import CovarianceFunction
-from hgplvm.inference import Landmarks, climb_rows
-from hgplvm.init import Profile, median_distance
 from hgplvm.noise import UniformNoise
 from hgplvm.objectives import ExactObjective, Parameters
 from hgplvm.objectives.new_rows import NewRows

@@ -1,8 +1,8 @@
 """The start of a fit: latents, positive parameters, a kernel, and a floor for the noise.
 
 A sample of a few hundred rows decides on the kind of start and its scale (by evidence,
-:mod:`hgplvm.init.candidates`), on the noise level and, with ``kernel="auto"``, on the kernel (both
-by held-out rows, :mod:`hgplvm.noise_search`). The chosen start is then made for all rows.
+:mod:`hgplvm._init.candidates`), on the noise level and, with ``kernel="auto"``, on the kernel (both
+by held-out rows, :mod:`hgplvm._noise_search`). The chosen start is then made for all rows.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm import init
+from hgplvm import _init as init
+from hgplvm._noise_search import NoiseSearch, search_noise
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.kernels import KERNELS, Exponential, Kernel
 from hgplvm.manifolds import Manifold
-from hgplvm.noise_search import NoiseSearch, search_noise
 from hgplvm.objectives.responses import Imputation, rotated_to_rank
 
 __all__ = ["RATE", "Start", "choose_kernel", "find_start"]
@@ -87,7 +87,7 @@ def find_start(
     data : Tensor [N, D]
         Centred data of mean square 1.
     kinds, scales, length_scale, given, n_probes
-        As in :class:`hgplvm.init.Candidates`.
+        As in :class:`hgplvm._init.Candidates`.
     noise_floor : float, optional
         Least noise variance; without it, it is estimated from held-out rows.
     smallest_floor : float

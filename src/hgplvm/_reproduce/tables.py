@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from hgplvm._reproduce import paper
+from hgplvm._reproduce.parts import Context, Part, Scale, cell, highest, tasks_of
+from hgplvm._reproduce.report import Claim, Section, Table
+from hgplvm._reproduce.runs import Result, Task
 from hgplvm._typing import Array
-from hgplvm.reproduce import paper
-from hgplvm.reproduce.parts import Context, Part, Scale, cell, highest, tasks_of
-from hgplvm.reproduce.report import Claim, Section, Table
-from hgplvm.reproduce.runs import Result, Task
 
 __all__ = ["TABLE_1", "TABLE_2"]
 

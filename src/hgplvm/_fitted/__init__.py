@@ -1,13 +1,13 @@
 """Fitted models: what is kept after a fit, and the operations on it."""
 
-from hgplvm.fitted.model import FittedModel, row_digests
-from hgplvm.fitted.predictions import (
+from hgplvm._fitted.model import FittedModel, row_digests
+from hgplvm._fitted.predictions import (
     InducingPredictions,
     NeighborPredictions,
     Predictions,
     RowPredictions,
 )
-from hgplvm.fitted.units import Units
+from hgplvm._fitted.units import Units
 
 __all__ = [
     "FittedModel",

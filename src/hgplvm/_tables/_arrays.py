@@ -11,9 +11,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from hgplvm.tables._errors import undamaged
-from hgplvm.tables._rules import CLASSES, Table, find_column, plain_name, sort_columns
-from hgplvm.tables._source import Array, Request, Source, is_missing, spelled, typed
+from hgplvm._tables._errors import undamaged
+from hgplvm._tables._rules import CLASSES, Table, find_column, plain_name, sort_columns
+from hgplvm._tables._source import Array, Request, Source, is_missing, spelled, typed
 
 __all__ = ["read_npy", "read_npz"]
 

@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from hgplvm._init import mds
+from hgplvm._init.evidence import Profile, profile_evidence
+from hgplvm._init.simple import median_distance, principal_scores, scaled
 from hgplvm.covariance import CovarianceFunction
-from hgplvm.init import mds
-from hgplvm.init.evidence import Profile, profile_evidence
-from hgplvm.init.simple import median_distance, principal_scores, scaled
 from hgplvm.manifolds import Manifold
 
 __all__ = ["KINDS", "Candidate", "Candidates", "Comparison"]

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from hgplvm._tables._errors import Place, name_of
 from hgplvm._typing import Array
-from hgplvm.tables._errors import Place, name_of
 
 __all__ = [
     "AS_WRITTEN",

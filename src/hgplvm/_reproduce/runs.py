@@ -30,11 +30,11 @@ from threadpoolctl import threadpool_limits
 from hgplvm import _storage as storage
 from hgplvm import metrics
 from hgplvm._progress import progress
+from hgplvm._reproduce.sources import Rows, Source, UnavailableError
+from hgplvm._reproduce.systems import SYSTEMS, Embedded
 from hgplvm._typing import Array
 from hgplvm.baselines import PEERS
 from hgplvm.errors import FitInterruptedWarning
-from hgplvm.reproduce.sources import Rows, Source, UnavailableError
-from hgplvm.reproduce.systems import SYSTEMS, Embedded
 
 __all__ = ["Result", "Results", "Task", "run_all"]
 

@@ -8,9 +8,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from hgplvm._optional import require
-from hgplvm.tables._errors import advice, undamaged
-from hgplvm.tables._rules import Table, check_names, sort_columns
-from hgplvm.tables._source import Array, Request, spelled, typed
+from hgplvm._tables._errors import advice, undamaged
+from hgplvm._tables._rules import Table, check_names, sort_columns
+from hgplvm._tables._source import Array, Request, spelled, typed
 
 __all__ = ["read_parquet"]
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
+from hgplvm._means import Mean
 from hgplvm._typing import Array
-from hgplvm.means import Mean
 
 __all__ = ["Units"]
 

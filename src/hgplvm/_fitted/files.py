@@ -14,14 +14,14 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from hgplvm._fitted.model import FittedModel
+from hgplvm._fitted.predictions import KINDS
+from hgplvm._fitted.units import Units
+from hgplvm._means import ColumnMeans
 from hgplvm.covariance import CovarianceFunction
-from hgplvm.fitted.model import FittedModel
-from hgplvm.fitted.predictions import KINDS
-from hgplvm.fitted.units import Units
 from hgplvm.kernels import KERNELS, Kernel
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._pose import Pose
-from hgplvm.means import ColumnMeans
 from hgplvm.objectives.residuals import ResidualScale
 
 __all__ = [

@@ -1,8 +1,8 @@
 """Where a fit starts: at random (the paper's start), from principal components, from distances."""
 
-from hgplvm.init.candidates import KINDS, Candidate, Candidates, Comparison
-from hgplvm.init.evidence import Profile, profile_evidence, variogram
-from hgplvm.init.simple import median_distance, pca_start, random_start, scaled
+from hgplvm._init.candidates import KINDS, Candidate, Candidates, Comparison
+from hgplvm._init.evidence import Profile, profile_evidence, variogram
+from hgplvm._init.simple import median_distance, pca_start, random_start, scaled
 
 __all__ = [
     "KINDS",

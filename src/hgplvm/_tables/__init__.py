@@ -1,6 +1,6 @@
 """Tables in files: rows of numbers to fit, and columns of results.
 
-A file is read into a source, which knows where each value stands; :mod:`hgplvm.tables._rules` then
+A file is read into a source, which knows where each value stands; :mod:`hgplvm._tables._rules` then
 decides, by one set of rules for all formats, which columns are data, labels or the names of the
 rows. Whatever is unclear is an error that says what to do, never a guess.
 """
@@ -11,13 +11,13 @@ import os
 from collections.abc import Sequence
 
 from hgplvm._files import whole
-from hgplvm.tables._arrays import read_npy, read_npz
-from hgplvm.tables._errors import Place, check_there, name_of, open_file, stem_of, suffix_of
-from hgplvm.tables._parquet import read_parquet
-from hgplvm.tables._rules import Table
-from hgplvm.tables._source import Array, Request
-from hgplvm.tables._text import read_text
-from hgplvm.tables._writing import WRITERS, checked
+from hgplvm._tables._arrays import read_npy, read_npz
+from hgplvm._tables._errors import Place, check_there, name_of, open_file, stem_of, suffix_of
+from hgplvm._tables._parquet import read_parquet
+from hgplvm._tables._rules import Table
+from hgplvm._tables._source import Array, Request
+from hgplvm._tables._text import read_text
+from hgplvm._tables._writing import WRITERS, checked
 
 __all__ = [
     "SUFFIXES",

@@ -11,8 +11,8 @@ import zipfile
 import numpy as np
 
 from hgplvm._optional import require
-from hgplvm.tables._errors import Place, name_of, suffix_of
-from hgplvm.tables._source import Array
+from hgplvm._tables._errors import Place, name_of, suffix_of
+from hgplvm._tables._source import Array
 
 __all__ = ["WRITERS", "checked"]
 

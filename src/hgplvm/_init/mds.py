@@ -15,7 +15,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from hgplvm.init.simple import scaled
+from hgplvm._init.simple import scaled
 from hgplvm.manifolds import Manifold
 from hgplvm.objectives import Parameters
 from hgplvm.objectives.stress import StressObjective

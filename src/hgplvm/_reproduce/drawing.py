@@ -15,8 +15,8 @@ from matplotlib.patches import Circle
 
 from hgplvm import _files as files
 from hgplvm import pl
+from hgplvm._reproduce.runs import Result
 from hgplvm._typing import Array
-from hgplvm.reproduce.runs import Result
 
 __all__ = [
     "PAUL_COLORS",
