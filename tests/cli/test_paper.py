@@ -86,7 +86,7 @@ def test_reproduce_says_in_a_line_what_is_wrong(tmp_path, arguments, message):
     ("sent", "code", "said"),
     [
         (signal.SIGINT, 130, "Interrupted; give the same command again to go on."),
-        (signal.SIGTERM, 143, ""),
+        pytest.param(signal.SIGTERM, 143, "", marks=pytest.mark.slow),
     ],
 )
 def test_an_interrupted_reproduction_leaves_nothing_behind(tmp_path, sent, code, said):

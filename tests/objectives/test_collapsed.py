@@ -253,7 +253,7 @@ def test_chunks_do_not_change_the_result(manifold, chunk_size, normal):
         assert (part.gradient - whole.gradient).abs().max() <= 1e-10 * scale
 
 
-@pytest.mark.parametrize("model", ["sparse", "bayesian"])
+@pytest.mark.parametrize("model", ["sparse", pytest.param("bayesian", marks=pytest.mark.slow)])
 def test_memory_is_bounded_by_the_chunk(manifold, model, normal):
     """N = 20,000, M = 50, D = 20: a few [chunk·H, M] arrays and a few of the latents' size."""
     n, m, d, chunk = 20_000, 50, 20, 500

@@ -1,10 +1,12 @@
 """The whole paper at toy size, run once for all tests that look at it."""
 
+import sys
+
 import pytest
 
 from hgplvm._reproduce import Scale, Source, reproduce
 
-TOY = Scale(runs=2, paul_runs=1, sweep_runs=1, depths=(3,), cross_checks=(), steps=2)
+TOY = Scale(runs=1, paul_runs=1, sweep_runs=1, depths=(3,), cross_checks=(), steps=2)
 
 
 @pytest.fixture(scope="session")
@@ -30,5 +32,13 @@ def paul_folder(tmp_path_factory):
 def toy(tmp_path_factory, paul_folder):
     """Return the folder that a toy run wrote, and its sections."""
     out = tmp_path_factory.mktemp("reproduce") / "new" / "folder"
-    sections = reproduce(out, scale=TOY, source=Source(paul_folder, most_rows=60))
+    with pytest.MonkeyPatch.context() as patch:
+        # compiling UMAP takes half a minute; `tests/baselines/test_peers.py` runs it (slow tier)
+        patch.setitem(sys.modules, "umap", None)
+        sections = reproduce(out, scale=TOY, source=Source(paul_folder, most_rows=60))
     return out, sections
+
+
+@pytest.fixture(autouse=True)
+def _without_umap(monkeypatch):
+    monkeypatch.setitem(sys.modules, "umap", None)

@@ -35,17 +35,7 @@ __all__ = ["ExactObjective"]
 class ExactObjective(GaussianObjective):
     """Log marginal likelihood and its closed-form gradient.
 
-    Parameters
-    ----------
-    data : Tensor [N, D]
-        Centred data. For D > N it is rotated down to N columns, which changes nothing: it enters
-        as YYᵀ alone.
-    covariance : CovarianceFunction
-        Latent space and kernel.
-    noise : Noise
-        Noise variances.
-    imputation : Imputation, optional
-        What stands for missing entries.
+    Parameters are those of :class:`~hgplvm.objectives.gaussian.GaussianObjective`.
     """
 
     stochastic = False
