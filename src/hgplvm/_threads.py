@@ -2,9 +2,9 @@
 
 Threads of torch spin while they wait for each other. On a machine with nothing else to do that is
 quick; beside other work, or under a CPU quota, each wait lasts until the other thread gets its
-turn, and a fit takes many times as long (``benchmarks/speed/threads.py``). A model of a few thousand
-rows is made of short operations that gain little from a second thread, so it runs on one; long ones
-(the factorisation of a large matrix, batches of many rows) use all that the process may use.
+turn, and a fit takes many times as long. A model of a few thousand rows is made of short operations
+that gain little from a second thread, so it runs on one; long ones (the factorisation of a large
+matrix, batches of many rows) use all that the process may use.
 """
 
 from __future__ import annotations
