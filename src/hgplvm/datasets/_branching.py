@@ -27,11 +27,14 @@ class TreeDistance:
     time : array (n,)
         Distance of each row from the root.
     branch : array (n,)
-        The branch that it lies on, in breadth-first order; branches are 1 long.
+        The branch that it lies on.
+    parting : array (n_branches, n_branches) or None, default=None
+        Distance from the root at which the paths to two branches part: the end of the last branch
+        that they share. None is a binary tree in breadth-first order whose branches are 1 long.
     """
 
-    def __init__(self, time: Array, branch: Array) -> None:
-        self._time, self._branch = time, branch
+    def __init__(self, time: Array, branch: Array, parting: Array | None = None) -> None:
+        self._time, self._branch, self._parting = time, branch, parting
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -43,7 +46,8 @@ class TreeDistance:
         rows = np.broadcast_to(np.arange(len(self._time))[:, None], self.shape)[index]
         columns = np.broadcast_to(np.arange(len(self._time)), self.shape)[index]
         first, second = self._time[rows], self._time[columns]
-        parting = _parting(self._branch[rows], self._branch[columns])
+        pair = self._branch[rows], self._branch[columns]
+        parting = _parting(*pair) if self._parting is None else self._parting[pair]
         return np.asarray(first + second - 2.0 * np.minimum(np.minimum(first, second), parting))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
