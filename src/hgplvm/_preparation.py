@@ -1,0 +1,165 @@
+"""What is done to the rows before a fit: the mean is subtracted, and noise is told from signal.
+
+Where much of the variance is noise, a model sees the rows in the directions of the signal alone
+(:mod:`hgplvm._signal`), each with a noise variance of its own. Logarithms of counts and principal
+components always count as noisy. The effect that the sequencing depth has on logarithms of counts
+is subtracted, too (:mod:`hgplvm._log_counts`).
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.cluster import KMeans
+
+from hgplvm._init.imputation import fill_gaps
+from hgplvm._log_counts import CountUnits, LogCountMean
+from hgplvm._means import ColumnMeans, Mean, root_mean_squares
+from hgplvm._signal import RowScores, Signal
+from hgplvm._typing import Array
+
+__all__ = ["Preparation", "prepare", "root_mean_square", "without_rounding"]
+
+logger = logging.getLogger(__name__)
+
+# share of the variance that noise must have before the rest is told from it, unless rows are known
+# to be noisy: logarithms of counts, or principal components
+NOISY = 0.4
+# with more of it in single entries far out of the noise, rows are exact codes with columns of their
+# own, such as the ancestors of a tree's nodes
+MOST_RARE = 0.5
+# rows so many times as far from the mean as the median row are outliers, if they are at most this
+# share of the rows: they have no part in the mean, and are pulled in to that distance
+FARTHEST, MOST_OUTLIERS = 10.0, 0.02
+# cells of a group within which the effect of the depth is taken to be the same, and most groups
+GROUP_CELLS, MOST_GROUPS = 50, 50
+# cells that groups are made from
+GROUPED_CELLS = 20_000
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """Rows that are ready for a fit.
+
+    Attributes
+    ----------
+    mean : Mean
+        What was subtracted.
+    residuals : Array [N, D]
+        Rows without their mean; NaN where an entry is missing.
+    signal : Signal, optional
+        Where the signal lies, in noisy data.
+    scores : RowScores, optional
+        The rows there.
+    """
+
+    mean: Mean
+    residuals: Array
+    signal: Signal | None = None
+    scores: RowScores | None = None
+
+    @property
+    def values(self) -> Array:
+        """What the model sees, before its units."""
+        return self.residuals if self.scores is None else self.scores.values
+
+    @property
+    def size(self) -> float:
+        """Root mean square of the values; noisier rows count less."""
+        if self.scores is None:
+            return root_mean_square(self.values[~np.isnan(self.values)])
+        weights = 1.0 / self.scores.noise
+        return root_mean_square(np.sqrt(weights / weights.mean())[:, None] * self.values)
+
+
+def prepare(data: Array, mean: Mean, seed: int, *, uniform: bool) -> Preparation:
+    """Prepare rows; with `uniform`, the mean alone is subtracted."""
+    residuals = without_rounding(data, mean.residuals(data))
+    if uniform:
+        return Preparation(mean, residuals)
+    counts = CountUnits.of(data) if isinstance(mean, ColumnMeans) else None
+    if counts is not None:
+        logs = counts.at_median_depth(data)
+        logs -= np.nanmean(logs, axis=0)
+        mean = LogCountMean.of(data, counts, _groups(logs, _signal(logs, seed)))
+        residuals = without_rounding(data, mean.residuals(data))
+    elif isinstance(mean, ColumnMeans):
+        mean = _robust(mean, data, residuals)
+        residuals = without_rounding(data, mean.residuals(data))
+    signal = _signal(residuals, seed)
+    if signal is None or not (counts is not None or _is_noise(signal)):
+        return Preparation(mean, residuals)
+    return Preparation(mean, residuals, signal, signal.scores(residuals))
+
+
+def _is_noise(signal: Signal) -> bool:
+    """Whether what lies beyond the signal is noise."""
+    return signal.components or (signal.share >= NOISY and signal.rare <= MOST_RARE)
+
+
+def _robust(mean: ColumnMeans, data: Array, residuals: Array) -> ColumnMeans:
+    """Column means without the outliers, which are pulled in; the same where there are none."""
+    norms = root_mean_squares(residuals)
+    far = norms > FARTHEST * np.median(norms)
+    few = 0 < far.sum() <= max(1, MOST_OUTLIERS * len(far))
+    # the others must say something about all columns
+    if not few or np.isnan(residuals[~far]).all(0).any():
+        return mean
+    middle = ColumnMeans.of(data[~far]).values
+    limit = FARTHEST * float(np.median(root_mean_squares(data[~far] - middle)))
+    if not limit > 0:  # most rows are the same, and the others are the data
+        return mean
+    logger.warning(
+        "%d of %d rows are more than %g times as far from the mean as the median row, the first "
+        "of them row %d: these count as if they were so far",
+        far.sum(),
+        len(far),
+        FARTHEST,
+        far.argmax(),
+    )
+    return ColumnMeans(middle, limit)
+
+
+def _signal(residuals: Array, seed: int) -> Signal | None:
+    """Directions of the signal; missing entries are imputed for it, with noise of their own."""
+    if not np.isnan(residuals).any():
+        return Signal.of(residuals)
+    filled = fill_gaps(residuals, seed)
+    noise = np.random.default_rng((seed, 2)).standard_normal(residuals.shape)
+    return Signal.of(filled.data + np.sqrt(filled.variance) * noise)
+
+
+def _groups(residuals: Array, signal: Signal | None) -> Array:
+    """Group of each row [N]: cells that are alike in the directions of the signal."""
+    n_groups = min(MOST_GROUPS, len(residuals) // GROUP_CELLS)
+    if signal is None or n_groups < 2:
+        return np.zeros(len(residuals), dtype=int)
+    scores = signal.scores(residuals).values
+    chosen = np.random.default_rng(0).permutation(len(scores))[:GROUPED_CELLS]
+    n_groups = min(n_groups, len(np.unique(scores[chosen], axis=0)))
+    centres = KMeans(n_groups, n_init=1, random_state=0).fit(scores[chosen]).cluster_centers_
+    nearest = np.square(centres).sum(1) - 2.0 * scores @ centres.T
+    _, groups = np.unique(nearest.argmin(1), return_inverse=True)
+    return np.asarray(groups)
+
+
+def without_rounding(data: Array, centred: Array) -> Array:
+    """Centred columns; those that vary by no more than rounding are constant."""
+    rounding = 8.0 * np.finfo(float).eps * np.nanmax(np.abs(data), axis=0)
+    return np.where(np.nanmax(np.abs(centred), axis=0) <= rounding, 0.0 * centred, centred)
+
+
+def root_mean_square(data: Array) -> float:
+    """Scale of centred data, 1 where they are constant."""
+    largest = float(np.abs(data).max())
+    if largest == 0.0:
+        return 1.0
+    scale = largest * float(np.sqrt(np.mean((data / largest) ** 2)))
+    if not 1e-140 < scale < 1e140:
+        raise ValueError(
+            f"The data vary on a scale of {scale:.3g}, whose square is beyond floating point. "
+            "Rescale them to a unit in which numbers are of ordinary size."
+        )
+    return scale
