@@ -75,6 +75,7 @@ def find_start(
     length_scale: float | None,
     noise_floor: float | None,
     smallest_floor: float,
+    row_noise: Tensor | None = None,
     generator: torch.Generator,
     given: Tensor | None = None,
     n_probes: int = 1,
@@ -92,6 +93,8 @@ def find_start(
         Least noise variance; without it, it is estimated from held-out rows.
     smallest_floor : float
         The floor where the noise is free to vanish.
+    row_noise : Tensor [N], optional
+        Noise variances of the rows, where they are known; then no floor is searched for.
     imputation : Imputation, optional
         Which entries are missing, and what stands for them in the data.
     """
@@ -106,7 +109,8 @@ def find_start(
         given=given,
         n_probes=n_probes,
         imputation=imputation,
-        holds_out=noise_floor is None,
+        row_noise=row_noise,
+        holds_out=noise_floor is None and row_noise is None,
     )
     history = candidates.arrays()
     if noise_floor is None:
@@ -123,6 +127,7 @@ def find_start(
         chosen.profile.length_scale,
         n_columns=data.shape[1],
         noise_floor=noise_floor,
+        noise=None if row_noise is None else row_noise.mean().item(),
     )
     return Start(
         latents,

@@ -11,6 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -18,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from hgplvm._init import mds
+from hgplvm._init import mds, paths
 from hgplvm._init.evidence import Profile, profile_evidence
 from hgplvm._init.simple import median_distance, principal_scores, scaled
 from hgplvm.covariance import CovarianceFunction
@@ -36,6 +37,8 @@ EQUIVALENCE = 1.5e-3
 # rows that the search looks at, and rows whose pairs are embedded all at once
 PROBE_ROWS = 300
 LANDMARK_ROWS = 3000
+# landmarks between which a further row starts
+NEAREST_LANDMARKS = 5
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,8 @@ class Candidates:
         Centred data, perhaps rotated to fewer columns than the D = `n_columns` they stand for.
     kinds : sequence of str
         Some of ``KINDS``: an embedding of the data's distances, of those on the components that
-        stand out of noise, and principal components. Ignored where latents are given.
+        stand out of noise, and principal components; or "paths", an embedding of distances that
+        follow the data (:mod:`hgplvm._init.paths`). Ignored where latents are given.
     scales : sequence of float
         Median distances to try, in rising order.
     length_scale : float, optional
@@ -99,6 +103,8 @@ class Candidates:
         Latents that are the only candidate.
     n_probes : int
         Samples to look at, of rows enough for all of them.
+    row_noise : Tensor [N], optional
+        Noise variances of the rows, by which "paths" averages them first.
     """
 
     def __init__(
@@ -114,6 +120,7 @@ class Candidates:
         generator: torch.Generator,
         given: Tensor | None = None,
         n_probes: int = 1,
+        row_noise: Tensor | None = None,
     ) -> None:
         self._covariance, manifold = covariance, covariance.manifold
         self._length_scale, self._n_columns = length_scale, n_columns
@@ -127,8 +134,9 @@ class Candidates:
         if given is not None:
             self._add("given", _Given(given[self._order], manifold), [0.0])
             return
+        noise = None if row_noise is None else row_noise[self._order]
         for kind in kinds:
-            source = _source(kind, rows, n_columns, n_components, manifold, generator)
+            source = _source(kind, rows, n_columns, n_components, manifold, generator, noise)
             if source is not None:
                 self._add(kind, source, scales)
 
@@ -281,6 +289,102 @@ class _Distances(_Source):
         return latents
 
 
+class _Paths(_Source):
+    """Landmarks by targets that follow the data; other rows between the landmarks.
+
+    Parameters
+    ----------
+    rows : Tensor [N, r]
+        All rows.
+    landmarks : Tensor [L, r]
+        The first of them, averaged where they are noisy.
+    unit : Tensor [L, L]
+        Targets between these, of median 1.
+    """
+
+    def __init__(
+        self,
+        rows: Tensor,
+        landmarks: Tensor,
+        unit: Tensor,
+        n_components: int,
+        manifold: Manifold,
+        generator: torch.Generator,
+    ) -> None:
+        self._rows, self._landmarks, self._unit = rows, landmarks, unit
+        self._n_components, self._manifold = n_components, manifold
+        self._generator = generator
+        self._probes: dict[float, Tensor] = {}
+
+    @classmethod
+    def of(
+        cls,
+        rows: Tensor,
+        noise: Tensor | None,
+        n_components: int,
+        manifold: Manifold,
+        generator: torch.Generator,
+    ) -> _Paths | None:
+        """From rows, which are averaged with their nearest where they have noise [N]."""
+        landmarks = rows[:LANDMARK_ROWS]
+        if noise is not None:
+            landmarks, _ = paths.averaged(landmarks, rows, noise)
+        unit = paths.path_targets(landmarks)
+        if unit is None:
+            return None
+        return cls(rows, landmarks, unit, n_components, manifold, generator)
+
+    def _weights(self, unit: Tensor) -> Tensor:
+        return mds.relative_weights(unit, self._mean)
+
+    @cached_property
+    def _mean(self) -> float:
+        return self._unit.mean().item()
+
+    def probes(self, scales: Sequence[float], sample: slice) -> Iterator[tuple[float, Tensor]]:
+        unit = self._unit[sample, sample]
+        found = mds.embed_targets(
+            unit,
+            self._weights(unit),
+            scales,
+            self._n_components,
+            self._manifold,
+            generator=self._generator,
+        )
+        for scale, latents in zip(scales, found, strict=True):
+            self._probes.setdefault(scale, latents)  # the first sample is the probe
+            yield scale, latents
+
+    def everything(self, scale: float) -> Tensor:
+        """Embed landmarks by the probe, then all of them together; then the other rows."""
+        manifold, latents = self._manifold, self._probes[scale]
+        if len(self._landmarks) > PROBE_ROWS:
+            unit = self._unit[PROBE_ROWS:, :PROBE_ROWS]
+            more = mds.place_targets(unit, self._weights(unit), latents, scale, manifold)
+            latents = torch.cat([latents, more])
+        (latents,) = mds.embed_targets(
+            self._unit,
+            self._weights(self._unit),
+            [scale],
+            self._n_components,
+            manifold,
+            generator=self._generator,
+            begin=latents,
+            tol=1e-4 if len(self._landmarks) <= PROBE_ROWS else 1e-3,
+        )
+        others = self._rows[len(self._landmarks) :]
+        if not len(others):
+            return latents
+        return torch.cat([latents, self._between(others, latents)])
+
+    def _between(self, rows: Tensor, latents: Tensor) -> Tensor:
+        """Middles of the nearest landmarks, each weighted by the inverse squared distance."""
+        near = paths.nearest(rows, self._landmarks, min(NEAREST_LANDMARKS, len(latents)))
+        apart = (rows.unsqueeze(1) - self._landmarks[near]).square().sum(2)
+        weights = 1.0 / apart.clamp_min(1e-12 * apart.max().clamp_min(1e-300))
+        return self._manifold.weighted_mean(latents[near], weights / weights.sum(1, keepdim=True))
+
+
 def _source(
     kind: str,
     rows: Tensor,
@@ -288,8 +392,13 @@ def _source(
     n_components: int,
     manifold: Manifold,
     generator: torch.Generator,
+    noise: Tensor | None = None,
 ) -> _Source | None:
     """Make the source of a kind; None where the data have nothing for it."""
+    if kind == "paths":
+        return _Paths.of(rows, noise, n_components, manifold, generator) or _source(
+            "pca", rows, n_columns, n_components, manifold, generator
+        )
     if kind == "mds-denoised":
         clean = mds.denoised(rows, n_components, rows[:LANDMARK_ROWS], n_columns=n_columns)
         if clean is None:

@@ -78,11 +78,13 @@ def variogram(
     *,
     n_columns: int,
     noise_floor: float = 0.0,
+    noise: float | None = None,
 ) -> tuple[float, float]:
     """Variance σ and noise β⁻¹ that fit the squared data distances.
 
     Under the model ``E‖y_i - y_j‖²/(2D) = σ (1 - ρ(d_ij)) + β⁻¹``: a straight line, fitted by
-    least squares on (a sample of) the pairs and kept above the floor. `data` may have been rotated
+    least squares on (a sample of) the pairs and kept above the floor. Where β⁻¹ is known, as
+    `noise`, σ follows from the mean of the pairs. `data` may have been rotated
     to fewer columns than the D = `n_columns` that they stand for.
     """
     rows, points = subsample(data, VARIOGRAM_ROWS), subsample(latents, VARIOGRAM_ROWS)
@@ -96,7 +98,7 @@ def variogram(
     power = centred.square().mean().item()
     mean = target.mean().item()
     slope = (centred * target).mean().item() / power if power > 0 else 0.0
-    noise = mean - slope * rise.mean().item()
+    noise = mean - slope * rise.mean().item() if noise is None else noise
     # a noise of 1% to 95% of the whole leaves the fit something to do on either side
     noise = min(max(noise, 0.01 * mean, noise_floor), 0.95 * mean)
     variance = (mean - noise) / max(rise.mean().item(), 1e-12)

@@ -16,12 +16,22 @@ import torch
 from torch import Tensor
 
 from hgplvm._init.simple import scaled
+from hgplvm._signal import median_marchenko_pastur
 from hgplvm.manifolds import Manifold
 from hgplvm.objectives import Parameters
 from hgplvm.objectives.stress import StressObjective
 from hgplvm.optim import LBFGS, Adam
 
-__all__ = ["Targets", "denoised", "embed", "place", "squared_distances"]
+__all__ = [
+    "Targets",
+    "denoised",
+    "embed",
+    "embed_targets",
+    "place",
+    "place_targets",
+    "relative_weights",
+    "squared_distances",
+]
 
 # steps to embed a further row among the anchors, and the first step length as a share of the scale
 PLACING_STEPS = 40
@@ -62,8 +72,13 @@ class Targets:
         return targets.fill_diagonal_(0.0) if b is None else targets
 
     def weights(self, targets: Tensor) -> Tensor:
-        """``1/t²``: relative errors count, down to a tenth of the mean target."""
-        return targets.clamp_min(0.1 * self.mean).pow_(-2.0)
+        """Weights of the stress, for targets that are as large as these on average."""
+        return relative_weights(targets, self.mean)
+
+
+def relative_weights(targets: Tensor, mean: float) -> Tensor:
+    """``1/t²``: relative errors count, down to a tenth of the mean target."""
+    return targets.clamp_min(0.1 * mean).pow_(-2.0)
 
 
 def squared_distances(a: Tensor, b: Tensor | None = None) -> Tensor:
@@ -88,20 +103,12 @@ def denoised(data: Tensor, n_components: int, sample: Tensor, *, n_columns: int)
     n, d = sample.shape[0], n_columns
     _, values, axes = torch.linalg.svd(sample.double(), full_matrices=False)
     long, ratio = max(n, d), min(n, d) / max(n, d)
-    noise = values.median().item() / math.sqrt(long * _median_marchenko_pastur(ratio))
+    noise = values.median().item() / math.sqrt(long * median_marchenko_pastur(ratio))
     rank = int((values > noise * math.sqrt(long) * (1.0 + math.sqrt(ratio))).sum())
     left_out = 1.0 - (values[:rank].square().sum() / values.square().sum()).item()
     if rank < n_components or not left_out > NOISY:
         return None
     return data @ axes[:rank].mT.to(data)
-
-
-def _median_marchenko_pastur(ratio: float) -> float:
-    """Median of the squared singular values of white noise, over the longer side."""
-    low, high = (1.0 - math.sqrt(ratio)) ** 2, (1.0 + math.sqrt(ratio)) ** 2
-    x = torch.linspace(low, high, 4001, dtype=torch.float64)[1:-1]
-    mass = (((high - x) * (x - low)).sqrt() / x).cumsum(0)
-    return x[torch.searchsorted(mass, 0.5 * mass[-1])].item()
 
 
 def embed(
@@ -123,7 +130,33 @@ def embed(
     a large scale gives on its own. Time and memory grow with the square of the rows.
     """
     unit = targets.between(data)
-    weights = targets.weights(unit).fill_diagonal_(0.0)
+    return embed_targets(
+        unit,
+        targets.weights(unit),
+        scales,
+        n_components,
+        manifold,
+        generator=generator,
+        begin=begin,
+        max_iter=max_iter,
+        tol=tol,
+    )
+
+
+def embed_targets(
+    unit: Tensor,
+    weights: Tensor,
+    scales: Sequence[float],
+    n_components: int,
+    manifold: Manifold,
+    *,
+    generator: torch.Generator,
+    begin: Tensor | None = None,
+    max_iter: int = 60,
+    tol: float = 1e-3,
+) -> Iterator[Tensor]:
+    """Do the same for given targets [N, N], of median 1, and their weights."""
+    weights = weights.clone().fill_diagonal_(0.0)
     latents = begin
     for scale in scales:
         aims = _aims(unit, scale, manifold)
@@ -170,17 +203,22 @@ def place(
     placed = []
     for rows in torch.split(data, size):
         unit = targets.between(rows, anchor_data)
-        objective = StressObjective(
-            _aims(unit, scale, manifold), targets.weights(unit), manifold, anchors
-        )
-        optimizer = Adam(PLACING_RATE * scale, horizon=PLACING_STEPS)
-        parameters = Parameters(anchors[unit.argmin(1)], {}, ())
-        here = objective.evaluate(parameters)
-        for _ in range(PLACING_STEPS):
-            step = optimizer.step(objective, parameters, here)
-            parameters, here = step.parameters, step.evaluation
-        placed.append(parameters.latents)
+        placed.append(place_targets(unit, targets.weights(unit), anchors, scale, manifold))
     return torch.cat(placed)
+
+
+def place_targets(
+    unit: Tensor, weights: Tensor, anchors: Tensor, scale: float, manifold: Manifold
+) -> Tensor:
+    """Latents of rows with given targets [n, m], of median 1, to the anchors."""
+    objective = StressObjective(_aims(unit, scale, manifold), weights, manifold, anchors)
+    optimizer = Adam(PLACING_RATE * scale, horizon=PLACING_STEPS)
+    parameters = Parameters(anchors[unit.argmin(1)], {}, ())
+    here = objective.evaluate(parameters)
+    for _ in range(PLACING_STEPS):
+        step = optimizer.step(objective, parameters, here)
+        parameters, here = step.parameters, step.evaluation
+    return parameters.latents
 
 
 def _classical(
