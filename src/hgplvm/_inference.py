@@ -13,7 +13,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -60,6 +60,8 @@ class Landmarks:
         Predictions there.
     noise : float, optional
         β⁻¹, where rows are judged by their share in a sparse model's bound.
+    level : float
+        Noise variance that the predictions include.
     """
 
     manifold: Manifold
@@ -67,6 +69,7 @@ class Landmarks:
     mean: Tensor
     variance: Tensor
     noise: float | None = None
+    level: float = 0.0
 
     @classmethod
     def of(cls, predictor: Predictor, latents: Tensor, *, noise: float | None = None) -> Landmarks:
@@ -74,37 +77,44 @@ class Landmarks:
         size = max(1, LANDMARK_ENTRIES // predictor.row_entries)
         parts = [predictor.near(x).predict(x) for x in torch.split(latents, size)]
         mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
-        return cls(predictor.manifold, latents, mean, variance, noise)
+        return cls(predictor.manifold, latents, mean, variance, noise, predictor.noise)
 
-    def log_density(self, rows: Tensor, observed: Tensor) -> Tensor:
-        """Log density of each row's observed entries at each landmark: [n, C]."""
+    def log_density(self, rows: Tensor, observed: Tensor, noise: Tensor | None = None) -> Tensor:
+        """Log density of each row's observed entries at each landmark: [n, C].
+
+        With noise variances [n] of the rows in the place of those of the landmarks' predictions.
+        """
         seen = rows * observed
         misfit = seen.square().sum(1)[:, None] + observed @ self.mean.square().mT
         misfit = misfit.addmm_(seen, self.mean.mT, alpha=-2.0).clamp_min_(0.0)
         count = observed.sum(1)[:, None]
+        variance = self.variance
+        if noise is not None:
+            variance = variance + (noise[:, None] - self.level)
         if self.noise is None:
-            return log_normal(count, misfit, self.variance)
-        return log_bound(count, misfit, self.variance, self.noise)
+            return log_normal(count, misfit, variance)
+        own = self.noise if noise is None else noise[:, None]
+        return log_bound(count, misfit, variance, own)
 
     def nearest(self, rows: Tensor, observed: Tensor) -> Tensor:
         """Landmark at which each row is the most likely."""
         return self.latents[self.log_density(rows, observed).argmax(1)]
 
-    def posterior_means(self, rows: Tensor) -> Tensor:
+    def posterior_means(self, rows: Tensor, noise: Tensor | None = None) -> Tensor:
         """Posterior means of the latents of complete rows [n, D] over the landmarks: [n, Q+1]."""
         found = []
-        for part in torch.split(rows, max(1, LANDMARK_ENTRIES // len(self.latents))):
-            density = self.log_density(part, torch.ones_like(part))
+        for part, own in _together(max(1, LANDMARK_ENTRIES // len(self.latents)), rows, noise):
+            density = self.log_density(part, torch.ones_like(part), own)
             found.append(self._posterior_mean(density)[0])
         return torch.cat(found)
 
-    def starts(self, rows: Tensor, observed: Tensor) -> Tensor:
+    def starts(self, rows: Tensor, observed: Tensor, noise: Tensor | None = None) -> Tensor:
         """Where to begin with each row: [n, S, Q+1].
 
         At the mean of the likeliest landmarks, at the likeliest, and at those of the likeliest few
         that lie the farthest from it and from each other.
         """
-        middle, points = self._posterior_mean(self.log_density(rows, observed))
+        middle, points = self._posterior_mean(self.log_density(rows, observed, noise))
         every = torch.arange(len(rows), device=rows.device)
         found, apart = [middle], torch.full_like(points[..., 0], torch.inf)
         pick = torch.zeros_like(every)  # the likeliest stands first
@@ -177,16 +187,17 @@ class RowInference:
 
     # --- latents --------------------------------------------------------------------------
 
-    def infer(self, rows: Tensor, observed: Tensor) -> Parameters:
+    def infer(self, rows: Tensor, observed: Tensor, noise: Tensor | None = None) -> Parameters:
         """Latents [n, Q+1] of centred rows [n, D], of which entries with a 1 in `observed` count.
 
-        Bayesian models also give the log standard deviations ``logs["std"]`` [n, Q]. A row that has
-        nothing observed gets the prior.
+        `noise` [n] are the rows' noise variances, where they differ. Bayesian models also give the
+        log standard deviations ``logs["std"]`` [n, Q]. A row that has nothing observed gets the
+        prior.
         """
         width = self.landmarks.starts(rows[:1], observed[:1]).shape[1]
         entries = max(width * self.scout.row_entries, 5 * self.predictor.row_entries)
         size = self._chunk(entries + len(self.landmarks.latents))
-        found = [self._infer(*part) for part in _together(size, rows, observed)]
+        found = [self._infer(*part) for part in _together(size, rows, observed, noise)]
         logs = {k: torch.cat([part.logs[k] for part in found]) for k in found[0].logs}
         return Parameters(torch.cat([part.latents for part in found]), logs, found[0].free)
 
@@ -194,13 +205,13 @@ class RowInference:
         kind = "cpu" if self.landmarks.latents.device.type == "cpu" else "cuda"
         return max(1, ENTRIES[kind] // entries)
 
-    def _infer(self, rows: Tensor, observed: Tensor) -> Parameters:
-        starts = self.landmarks.starts(rows, observed)  # [n, S, Q+1]
+    def _infer(self, rows: Tensor, observed: Tensor, noise: Tensor | None) -> Parameters:
+        starts = self.landmarks.starts(rows, observed, noise)  # [n, S, Q+1]
         n, s = starts.shape[:2]
         every = torch.arange(n, device=rows.device).repeat_interleave(s)
         tried, density = self._climb(
             self.scout,
-            lambda p: self._points(p, rows[every], observed[every]),
+            lambda p: self._points(p, rows[every], observed[every], _some(noise, every)),
             Parameters(starts.flatten(0, 1), {}, ()),
             0,
         )
@@ -210,7 +221,7 @@ class RowInference:
         if self.std is None:
             found, _ = self._climb(
                 self.predictor,
-                lambda p: self._points(p, rows, observed),
+                lambda p: self._points(p, rows, observed, noise),
                 Parameters(x, {}, ()),
                 1,
             )
@@ -219,7 +230,9 @@ class RowInference:
             log_std = x.new_full((n, self._q), math.log(self.std))
             found, _ = self._climb(
                 self.predictor,
-                lambda p: NewRowsBound(p, rows, observed, prior_scale=self.prior_scale),
+                lambda p: NewRowsBound(
+                    p, rows, observed, prior_scale=self.prior_scale, noise=noise
+                ),
                 Parameters(x, {"std": log_std}, ("std",)),
                 2,
             )
@@ -227,8 +240,17 @@ class RowInference:
         origin = self.manifold.origin(self._q, dtype=x.dtype, device=x.device)
         return Parameters(torch.where(nothing, origin, found.latents), logs, found.free)
 
-    def _points(self, posterior: Posterior, rows: Tensor, observed: Tensor) -> NewRows:
-        return NewRows(posterior, rows, observed, prior_scale=self.prior_scale, bound=self.bound)
+    def _points(
+        self, posterior: Posterior, rows: Tensor, observed: Tensor, noise: Tensor | None
+    ) -> NewRows:
+        return NewRows(
+            posterior,
+            rows,
+            observed,
+            prior_scale=self.prior_scale,
+            bound=self.bound,
+            noise=noise,
+        )
 
     def _climb(
         self, predictor: Predictor, make: Make, parameters: Parameters, stage: int
@@ -240,9 +262,11 @@ class RowInference:
 
     # --- densities, predictions, standard deviations --------------------------------------
 
-    def log_density(self, rows: Tensor, observed: Tensor, x: Tensor) -> Tensor:
+    def log_density(
+        self, rows: Tensor, observed: Tensor, x: Tensor, noise: Tensor | None = None
+    ) -> Tensor:
         """Log density of each row's observed entries at its own x, without the prior: [n]."""
-        return self._log_density(self.predictor, rows, observed, x)
+        return self._log_density(self.predictor, rows, observed, x, noise)
 
     def _log_density(
         self,
@@ -250,12 +274,14 @@ class RowInference:
         rows: Tensor,
         observed: Tensor,
         x: Tensor,
+        noise: Tensor | None,
         *,
         bound: bool = False,
     ) -> Tensor:
         found = []
-        for r, o, p in _together(self._chunk(predictor.row_entries), rows, observed, x):
-            found.append(NewRows(predictor.near(p), r, o, bound=bound).density(p))
+        size = self._chunk(predictor.row_entries)
+        for r, o, p, a in _together(size, rows, observed, x, noise):
+            found.append(NewRows(predictor.near(p), r, o, bound=bound, noise=a).density(p))
         return torch.cat(found)
 
     def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
@@ -265,7 +291,9 @@ class RowInference:
         mean, variance = (torch.cat(part) for part in zip(*found, strict=True))
         return mean, variance
 
-    def posterior_std(self, rows: Tensor, observed: Tensor, x: Tensor) -> Tensor:
+    def posterior_std(
+        self, rows: Tensor, observed: Tensor, x: Tensor, noise: Tensor | None = None
+    ) -> Tensor:
         """Posterior standard deviations along the axes of the frame at each x: [n, Q].
 
         As for the rows of a fit (:mod:`hgplvm.objectives.row_posterior`): sigma points along one
@@ -279,12 +307,12 @@ class RowInference:
         entropy = torch.log(scales) + (q - 1) / q * self.manifold.log_stretch(q * scales.square())
         size = self._chunk(len(steps) * self.scout.row_entries)
         found = []
-        for row, seen, latent in _together(size, rows, observed, x):
+        for row, seen, latent, own in _together(size, rows, observed, x, noise):
             nodes = self.manifold.displaced(latent.unsqueeze(1), steps)  # [n, G·2Q, Q+1]
             nodes = nodes.flatten(0, 1)
             every = torch.arange(len(latent), device=x.device).repeat_interleave(len(steps))
             density = self._log_density(
-                self.scout, row[every], seen[every], nodes, bound=self.bound
+                self.scout, row[every], seen[every], nodes, _some(own, every), bound=self.bound
             )
             density += log_prior(self.manifold, nodes, self.prior_scale)
             both = density.view(len(latent), len(scales), 2, q).sum(2) / (2 * q)  # [n, G, Q]
@@ -327,9 +355,16 @@ def climb_rows(
     return best, density
 
 
-def _together(size: int, *arrays: Tensor) -> Iterator[tuple[Tensor, ...]]:
-    """Chunks of several arrays with as many rows."""
-    return zip(*(torch.split(array, size) for array in arrays), strict=True)
+def _together(size: int, first: Tensor, *others: Tensor | None) -> Iterator[tuple[Any, ...]]:
+    """Chunks of several arrays with as many rows; None stays None."""
+    for start in range(0, len(first), size):
+        rows = slice(start, start + size)
+        yield (first[rows], *(None if array is None else array[rows] for array in others))
+
+
+def _some(array: Tensor | None, rows: Tensor) -> Tensor | None:
+    """Return some of the rows, if there is an array at all."""
+    return None if array is None else array[rows]
 
 
 def _mixed(which: Tensor, a: Parameters, b: Parameters) -> Parameters:

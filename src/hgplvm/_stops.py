@@ -22,6 +22,7 @@ class StopReason(Enum):
         "check the data for extreme values, or use dtype='float64'"
     )
     MAX_ITER = "reached max_iter={max_iter}; raise max_iter to go on"
+    ENOUGH = "made the {max_iter} steps that a fit of this model to noisy data takes"
     CALLBACK = "stopped by the callback after {n_iter} steps"
     INTERRUPTED = "interrupted from the keyboard after {n_iter} steps"
 

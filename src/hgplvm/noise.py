@@ -8,16 +8,18 @@ before the objective sees them.)
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+import torch
 from torch import Tensor
 
 if TYPE_CHECKING:
     from hgplvm.objectives.parameters import Parameters
 
-__all__ = ["Noise", "RowNoise", "UniformNoise", "row_noise"]
+__all__ = ["LearntRowNoise", "Noise", "RowNoise", "UniformNoise", "row_noise"]
 
 
 class Noise(ABC):
@@ -43,6 +45,21 @@ class Noise(ABC):
     @abstractmethod
     def of_rows(self, rows: Tensor, /) -> Noise:
         """Noise of some of the rows."""
+
+    def of_entries(self, parameters: Parameters, /) -> Tensor:
+        """Noise variance of the rows' entries, where those that an objective sees have more."""
+        return self.variances(parameters)
+
+    #: entries of the data that say something about the noise, but that no objective sees
+    n_beyond: float = 0.0
+
+    def begun(self, parameters: Parameters, /) -> Parameters:
+        """Return parameters of a start with those of this noise in the place of ``log noise``."""
+        return parameters
+
+    def evidence(self, parameters: Parameters, /) -> float:  # noqa: ARG002
+        """Log density of the entries beyond those that an objective sees; objectives add it."""
+        return 0.0
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,78 @@ class RowNoise(Noise):
     def of_rows(self, rows: Tensor) -> RowNoise:
         """Factors of some of the rows."""
         return RowNoise(self.factors[rows], self.floor)
+
+
+@dataclass(frozen=True)
+class LearntRowNoise(Noise):
+    """Rows whose noise is learnt, also from entries beyond the signal: ``a_n = w_n exp(log ν_n)``.
+
+    The objective sees the rows in the directions of the signal (:mod:`hgplvm._signal`). Beyond
+    these a row has k_n more entries with the sum of squares q_n, pure noise of variance ν_n::
+
+        E = -½ Σ_n (k_n log 2πν_n + q_n/ν_n),    ∂E/∂log ν_n = ½ (q_n/ν_n - k_n)
+
+    Attributes
+    ----------
+    first : Tensor [N]
+        ν at the start of the fit.
+    inflation : Tensor [N]
+        w: 1, and more for rows with missing entries.
+    squares, counts : Tensor [N]
+        q and k.
+    """
+
+    first: Tensor
+    inflation: Tensor
+    squares: Tensor
+    counts: Tensor
+    per_row = True
+
+    @property
+    def n_beyond(self) -> float:  # type: ignore[override]
+        """``Σ k_n``."""
+        return float(self.counts.sum())
+
+    def begun(self, parameters: Parameters) -> Parameters:
+        """Put ``log ν`` in the place of ``log noise``."""
+        logs = {name: log for name, log in parameters.logs.items() if name != "noise"}
+        logs["row_noise"] = self.first.log()
+        free = (*(name for name in parameters.free if name != "noise"), "row_noise")
+        return replace(parameters, logs=logs, free=free)
+
+    def variances(self, parameters: Parameters) -> Tensor:
+        """``w ν``."""
+        return self.inflation * parameters.logs["row_noise"].exp()
+
+    def of_entries(self, parameters: Parameters) -> Tensor:
+        """ν."""
+        return parameters.logs["row_noise"].exp()
+
+    def gradients(self, parameters: Parameters, by_variances: Tensor) -> dict[str, Tensor]:
+        """``∂F/∂log ν_n = a_n ∂F/∂a_n + ½ (q_n/ν_n - k_n)``."""
+        own = parameters.logs["row_noise"].exp()
+        beyond = 0.5 * (self.squares / own - self.counts)
+        return {"row_noise": self.inflation * own * by_variances + beyond}
+
+    def level(self, parameters: Parameters) -> float:
+        """Mean of ν."""
+        return float(parameters.logs["row_noise"].exp().mean())
+
+    def of_rows(self, rows: Tensor) -> LearntRowNoise:
+        """Noise of some of the rows."""
+        parts = (self.first, self.inflation, self.squares, self.counts)
+        return LearntRowNoise(*(part[rows] for part in parts))
+
+    def scaled(self, factor: float) -> LearntRowNoise:
+        """Noise of rows that are so many times as large."""
+        square = factor**2
+        return replace(self, first=square * self.first, squares=square * self.squares)
+
+    def evidence(self, parameters: Parameters) -> float:
+        """E."""
+        log = parameters.logs["row_noise"]
+        terms = self.counts * (math.log(2.0 * math.pi) + log) + self.squares * torch.exp(-log)
+        return -0.5 * float(terms.sum())
 
 
 def row_noise(noise: Noise, parameters: Parameters) -> Tensor | None:

@@ -13,7 +13,7 @@ import torch
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.kernels import Exponential
 from hgplvm.manifolds import Flat, Hyperbolic
-from hgplvm.noise import RowNoise, UniformNoise
+from hgplvm.noise import LearntRowNoise, RowNoise, UniformNoise
 from hgplvm.objectives import (
     BayesianObjective,
     ExactObjective,
@@ -132,6 +132,44 @@ def test_gradients_with_noise_that_differs_between_rows(objective, manifold, mis
         observed = normal(N, D) > -0.5
         imputation = Imputation(data, observed, 0.1 + normal(N).square())
     check_gradient(OBJECTIVES[objective](data, covariance, noise, imputation), parameters, normal)
+
+
+def learnt_noise(normal):
+    inflation = 1.0 + (normal(N) > 1.0).double()
+    return LearntRowNoise(
+        0.3 * normal(N).exp(), inflation, 4.0 * normal(N).exp(), 5.0 + normal(N).abs()
+    )
+
+
+@pytest.mark.parametrize("manifold", [Hyperbolic(), Flat()], ids=lambda m: m.name)
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_gradients_with_noise_that_is_learnt_for_each_row(objective, manifold, normal):
+    covariance = CovarianceFunction(manifold, Exponential())
+    noise = learnt_noise(normal)
+    parameters = noise.begun(start(covariance, normal, std=objective == "bayesian"))
+    assert "noise" not in parameters.logs
+    assert parameters.logs["row_noise"].shape == (N,)
+    check_gradient(OBJECTIVES[objective](normal(N, D), covariance, noise), parameters, normal)
+
+
+def test_learnt_noise_is_that_of_the_entries_beyond_the_signal_too(normal):
+    """The objective of the scores is the log density of whole rows, written out."""
+    covariance, n_columns = CovarianceFunction(Hyperbolic(), Exponential()), 7
+    rows = normal(N, n_columns)
+    axes = torch.linalg.qr(normal(n_columns, D)).Q
+    scores = rows @ axes
+    squares = (rows - scores @ axes.mT).square().sum(1)
+    counts = torch.full((N,), float(n_columns - D), dtype=torch.float64)
+    noise = LearntRowNoise(0.3 * normal(N).exp(), torch.ones(N).double(), squares, counts)
+    parameters = noise.begun(start(covariance, normal, std=False))
+    own = noise.variances(parameters).diag()
+    gram = covariance.at(parameters.values).gram(parameters.latents, parameters.latents)
+    # entries (n, d) of all rows at once: Σ_r K v_r v_rᵀ + A I
+    whole = torch.kron(gram, axes @ axes.mT) + torch.kron(own, torch.eye(n_columns).double())
+    expected = torch.distributions.MultivariateNormal(torch.zeros(len(whole)).double(), whole)
+    found = exact(scores, covariance, noise)
+    assert math.isclose(found.value(parameters), expected.log_prob(rows.flatten()), rel_tol=1e-9)
+    assert found.n_entries == N * n_columns
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

@@ -270,7 +270,7 @@ def test_bad_data(model_class, data, message):
         ({"length_scale": "long"}, "'length_scale' .* Got 'long' instead"),
         (
             {"init": "tsne"},
-            "'init' .* one of 'auto', 'mds', 'pca', 'random' or an array. Got 'tsne'",
+            "'init' .* one of 'auto', 'paths', 'mds', 'pca', 'random' or an array. Got 'tsne'",
         ),
         ({"init": None}, "'init' .* Got None instead"),
         ({"init": np.zeros((4, 2))}, r"'init' .* shape .* = \(8, 2\).* \(4, 2\) instead"),

@@ -17,7 +17,9 @@ import torch
 from hgplvm._fitted.model import FittedModel
 from hgplvm._fitted.predictions import KINDS
 from hgplvm._fitted.units import Units
-from hgplvm._means import ColumnMeans
+from hgplvm._log_counts import LogCountMean
+from hgplvm._means import ColumnMeans, Mean
+from hgplvm._signal import Signal
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.kernels import KERNELS, Kernel
 from hgplvm.manifolds import Manifold
@@ -34,6 +36,9 @@ __all__ = [
 ]
 
 Base = TypeVar("Base")
+
+# means that a file can hold, by name
+MEANS: dict[str, type[Mean]] = {"columns": ColumnMeans, "log-counts": LogCountMean}
 
 
 # --- classes ----------------------------------------------------------------------------------
@@ -128,11 +133,13 @@ def kernel_from_tree(tree: dict[str, Any]) -> Kernel:
 def model_tree(model: FittedModel) -> dict[str, Any]:
     """Return a fitted model as a tree."""
     predictions = {f.name: getattr(model.predictions, f.name) for f in fields(model.predictions)}
-    if not isinstance(model.units.mean, ColumnMeans):
+    kinds = {kind: name for name, kind in MEANS.items()}
+    if type(model.units.mean) not in kinds:
         raise ValueError(
             f"The model cannot be saved: its mean is a {type(model.units.mean).__name__}, and "
-            "files hold column means alone."
+            f"files hold {' and '.join(kind.__name__ for kind in kinds)} alone."
         )
+    signal = model.units.signal
     return {
         "manifold": model.manifold.name,
         "kernel": kernel_tree(model.covariance.kernel),
@@ -145,9 +152,10 @@ def model_tree(model: FittedModel) -> dict[str, Any]:
         "residuals": {"sites": model.residuals.sites, "squares": model.residuals.squares},
         "pose": {"root": model.pose.root, "rotation": model.pose.rotation},
         "units": {
-            "columns": model.units.mean.values,
+            "mean": {"kind": kinds[type(model.units.mean)], **vars(model.units.mean)},
             "data": model.units.data,
             "latent": model.units.latent,
+            "signal": None if signal is None else dict(vars(signal)),
         },
         "digests": model.digests,
         "single": model.single,
@@ -175,7 +183,12 @@ def model_from_tree(tree: dict[str, Any], manifold: Manifold) -> FittedModel:
         tree["prior"]["scale"],
         ResidualScale(manifold, _tensor(residuals["sites"]), _tensor(residuals["squares"])),
         Pose(manifold, _tensor(pose["root"]), _tensor(pose["rotation"])),
-        Units(ColumnMeans(units["columns"]), units["data"], units["latent"]),
+        Units(
+            MEANS[units["mean"]["kind"]](**{k: v for k, v in units["mean"].items() if k != "kind"}),
+            units["data"],
+            units["latent"],
+            None if units["signal"] is None else Signal(**units["signal"]),
+        ),
         tree["digests"],
         tree["single"],
         tree["bound"],

@@ -8,6 +8,7 @@ files; the *prior's frame* has the prior's centre at the origin, and computation
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import blake2b
@@ -96,6 +97,9 @@ class FittedModel:
         noise: float,
         data: Tensor,
         observed: Tensor | None,
+        row_noise: Tensor | None,
+        beyond: Callable[[Tensor], Tensor] | None,
+        units: Units,
         prior: tuple[Tensor, float] | None,
         center: str | int,
         std: Tensor | None,
@@ -107,6 +111,10 @@ class FittedModel:
         ----------
         data, observed : Tensor [N, D]
             Training rows in the model's units, filled, and what of them is observed.
+        row_noise : Tensor [N], optional
+            Noise variances of the training rows, where they differ.
+        beyond : callable, optional
+            Scaled entries beyond the signal [n, D] of some of the rows.
         prior : tuple, optional
             Root and scale of the prior; without it the latents' own centre and root mean square
             distance from it.
@@ -117,7 +125,11 @@ class FittedModel:
         root, scale = spread_of(manifold, latents) if prior is None else prior
         sites, rows, nearby = residual_sites(manifold, latents)
         predictor = predictions.predictor(covariance, noise, latents)
-        z = predictions.residuals(predictor, latents, rows, data.double())
+        error, spread = predictions.residuals(predictor, latents, rows, data.double())
+        own = torch.full_like(spread, noise) if row_noise is None else row_noise[rows].double()
+        error = units.deviations(error, None if beyond is None else beyond(rows))
+        spread = units.variances(spread[:, None].expand(-1, data.shape[1]), 0.0) + own[:, None]
+        z = error / spread.sqrt()
         seen = None if observed is None else observed[rows].double()
         residuals = ResidualScale.of(manifold, latents[sites], nearby, z, seen)
         pose = Pose.of(manifold, latents, center)
@@ -131,6 +143,7 @@ class FittedModel:
             max(scale, 1e-6),
             residuals,
             pose,
+            units,
             **rest,
         )
         return model._mapped(_at_rest)
@@ -290,6 +303,8 @@ class Inferred:
     x: Tensor  # in the prior's frame
     std: Tensor | None  # of q(x), for Bayesian models
     known: Array  # the training row that each one is, or -1
+    noise: Tensor | None  # [n], where rows differ
+    beyond: Array  # [n], see ModelRows
 
 
 class Engine:
@@ -330,9 +345,10 @@ class Engine:
 
     def infer(self, data: Array) -> Inferred:
         """Latents of rows; those of the training data are where the fit put them."""
-        scaled, seen = self.model.units.to_model(data)
-        rows = torch.from_numpy(scaled).to(self.device)
-        observed = torch.from_numpy(seen).to(self.device, torch.float64)
+        seen = self.model.units.to_model(data)
+        rows = torch.from_numpy(seen.values).to(self.device)
+        observed = torch.from_numpy(seen.observed).to(self.device, torch.float64)
+        noise = None if seen.noise is None else torch.from_numpy(seen.noise).to(self.device)
         known = self.model.known(data)
         at = torch.from_numpy(known).to(self.device)
         x, std = self.latents[at], None
@@ -341,18 +357,19 @@ class Engine:
             std = self.model.std[at]
         if new.any():
             with threads_for_rows(int(new.sum())):
-                found = self.inference.infer(rows[new], observed[new])
+                own = None if noise is None else noise[new]
+                found = self.inference.infer(rows[new], observed[new], own)
             x[new] = found.latents
             if std is not None:
                 std[new] = found.logs["std"].exp()
-        return Inferred(rows, observed, x, std, known)
+        return Inferred(rows, observed, x, std, known, noise, seen.beyond)
 
     def covariances(self, found: Inferred) -> Array:
         """Posterior covariances [n, Q, Q] of inferred latents, in the pose."""
         std = found.std
         if std is None:
             with threads_for_rows(len(found.rows)):
-                std = self.inference.posterior_std(found.rows, found.observed, found.x)
+                std = self.inference.posterior_std(found.rows, found.observed, found.x, found.noise)
         covariance = std.square().diag_embed()
         turned = turned_covariances(self.manifold, self.shown, found.x, covariance)
         return self.model.units.latent**2 * turned.cpu().numpy()
@@ -360,16 +377,17 @@ class Engine:
     def log_density(self, found: Inferred) -> float:
         """Mean log density of rows at their latents, in the units of the data."""
         with threads_for_rows(len(found.rows)):
-            density = self.inference.log_density(found.rows, found.observed, found.x)
-        count = found.observed.sum(1).mean().item()
-        return self.model.units.log_density(density.mean().item(), count)
+            density = self.inference.log_density(found.rows, found.observed, found.x, found.noise)
+        return float(density.mean().item() + found.beyond.mean())
 
     def decode(self, x: Tensor) -> tuple[Array, Array]:
         """Mean and standard deviation of rows at points of the prior's frame, in data units."""
         with threads_for_rows(len(x)):
             mean, variance = self.inference.predict(x)
+            noise, units = self.inference.predictor.noise, self.model.units
+            variance = units.variances((variance - noise).clamp_min(0.0), noise)
             std = (variance * self.residuals.at(x)).sqrt()
-        return self.model.units.rows(mean), self.model.units.std(std)
+        return units.rows(mean, std)
 
     def sample(self, rows: Array, zeta: Array) -> tuple[Array, Array]:
         """Mean and standard deviation at latents drawn around those of training rows [n].

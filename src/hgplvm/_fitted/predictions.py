@@ -48,8 +48,13 @@ class Predictions(ABC):
         return None
 
     @abstractmethod
-    def residuals(self, predictor: Any, latents: Tensor, rows: Tensor, data: Tensor, /) -> Tensor:
-        """Standardised residuals of training rows, each predicted without itself if it can be."""
+    def residuals(
+        self, predictor: Any, latents: Tensor, rows: Tensor, data: Tensor, /
+    ) -> tuple[Tensor, Tensor]:
+        """Residuals [n, D] of some training rows, each predicted without itself if it can be.
+
+        And the variance [n] of what predicts them: of the decoded function, without noise.
+        """
 
     def mapped(self, function: Any) -> Self:
         """Apply a function to all tensors."""
@@ -105,10 +110,12 @@ class RowPredictions(Predictions):
         latents: Tensor,  # noqa: ARG002
         rows: Tensor,
         data: Tensor,
-    ) -> Tensor:
-        """Leave one out: ``z = C⁻¹Y/√diag C⁻¹`` (the residual is C⁻¹Y/diag, of variance 1/diag)."""
-        precision = predictor.inverse.diagonal()[rows].sqrt()
-        return (predictor.inverse[rows] @ data) / precision[:, None]
+    ) -> tuple[Tensor, Tensor]:
+        """Leave one out: C⁻¹Y/diag C⁻¹, of variance 1/diag C⁻¹ with the row's own noise."""
+        precision = predictor.inverse.diagonal()[rows]
+        own = predictor.noise if self.row_noise is None else self.row_noise[rows]
+        variance = (1.0 / precision - own).clamp_min(0.0)
+        return (predictor.inverse[rows] @ data) / precision[:, None], variance
 
 
 @dataclass(frozen=True)
@@ -139,13 +146,14 @@ class InducingPredictions(Predictions):
 
     def residuals(
         self, predictor: Posterior, latents: Tensor, rows: Tensor, data: Tensor
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         """Residuals of training rows; the effect of a row on its own prediction is negligible."""
         parts = []
         for some in torch.split(rows, 4096):
             mean, variance = predictor.predict(latents[some])
-            parts.append((data[some] - mean) / variance.sqrt()[:, None])
-        return torch.cat(parts)
+            parts.append((data[some] - mean, variance - predictor.noise))
+        residual, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+        return residual, variance
 
 
 @dataclass(frozen=True)
@@ -178,7 +186,7 @@ class NeighborPredictions(Predictions):
 
     def residuals(
         self, predictor: NeighborPosterior, latents: Tensor, rows: Tensor, data: Tensor
-    ) -> Tensor:
+    ) -> tuple[Tensor, Tensor]:
         """Leave one out: each row given its neighbours, without itself."""
         k = min(self.n_neighbors, len(data) - 1)
         size = max(1, RESIDUAL_ENTRIES // predictor.row_entries)
@@ -189,8 +197,9 @@ class NeighborPredictions(Predictions):
             own = (near == some[:, None]).to(torch.uint8)
             near = near.gather(1, own.argsort(dim=1, stable=True)[:, :k])
             mean, variance = predictor.of(near).predict(latents[some])
-            parts.append((data[some] - mean) / variance.sqrt()[:, None])
-        return torch.cat(parts)
+            parts.append((data[some] - mean, variance - predictor.noise))
+        residual, variance = (torch.cat(part) for part in zip(*parts, strict=True))
+        return residual, variance
 
 
 KINDS: dict[str, type[Predictions]] = {

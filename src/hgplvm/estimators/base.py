@@ -19,8 +19,10 @@ from hgplvm import _validation as check
 from hgplvm._fitted import FittedModel, Predictions, Units, row_digests
 from hgplvm._init.imputation import fill_gaps
 from hgplvm._means import ColumnMeans, Mean
+from hgplvm._preparation import Preparation, prepare, root_mean_square, without_rounding
 from hgplvm._progress import progress
 from hgplvm._start import RATE, Start, choose_kernel, find_start
+from hgplvm._stops import StopReason
 from hgplvm._threads import one_thread, threads_for_rows
 from hgplvm._typing import Array
 from hgplvm._validation import Anything, Constraint, Number, Options
@@ -32,7 +34,7 @@ from hgplvm.fit import FitResult, FitState, fit
 from hgplvm.kernels import KERNELS, Kernel
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._flat import LENGTH_SCALE as FLAT_LENGTH_SCALE
-from hgplvm.noise import Noise, UniformNoise
+from hgplvm.noise import LearntRowNoise, Noise, UniformNoise
 from hgplvm.objectives import Parameters
 from hgplvm.objectives.responses import Imputation
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
@@ -41,13 +43,19 @@ __all__ = ["BaseGPLVM", "Rows"]
 
 logger = logging.getLogger(__name__)
 
-INITS = ("auto", "mds", "pca", "random")
+INITS = ("auto", "paths", "mds", "pca", "random")
+NOISES = ("auto", "uniform")
 OPTIMIZERS = ("auto", "lbfgs", "adam", "rgd")
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # the noise variance stays above this, as a share of the data's variance
 NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
 # kinds of start behind each name
-START_KINDS = {"auto": starts.KINDS, "mds": ("mds", "mds-denoised"), "pca": ("pca",)}
+START_KINDS: dict[str, tuple[str, ...]] = {
+    "auto": starts.KINDS,
+    "paths": ("paths",),
+    "mds": ("mds", "mds-denoised"),
+    "pca": ("pca",),
+}
 # least variance of a missing entry, as a share of the data's
 SMALLEST_VARIANCE = 1e-9
 
@@ -59,25 +67,31 @@ class Rows:
     Attributes
     ----------
     data : Tensor [N, D]
-        Rows, with imputed values where entries are missing.
+        Rows, with imputed values where entries are missing; of noisy data, their scores in the
+        directions of the signal.
     imputation : Imputation, optional
         What is missing.
+    noise : LearntRowNoise, optional
+        The noise of the rows, of noisy data.
     """
 
     data: Tensor
     imputation: Imputation | None = None
+    noise: LearntRowNoise | None = None
 
     def scaled(self, factor: float) -> Rows:
         """Multiply the data by a factor."""
         if factor == 1.0:
             return self
         imputation = None if self.imputation is None else self.imputation.scaled(factor)
-        return Rows(self.data * factor, imputation)
+        noise = None if self.noise is None else self.noise.scaled(factor)
+        return Rows(self.data * factor, imputation, noise)
 
     def some(self, rows: Tensor) -> Rows:
         """Return some of the rows."""
         imputation = None if self.imputation is None else self.imputation.of_rows(rows)
-        return Rows(self.data[rows], imputation)
+        noise = None if self.noise is None else self.noise.of_rows(rows)
+        return Rows(self.data[rows], imputation, noise)
 
     @property
     def observed(self) -> Tensor | None:
@@ -111,6 +125,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         "learning_rate": Number(low=0, closed=False, none=True),
         "max_iter": Number(low=1, integer=True),
         "tol": Number(low=0),
+        "noise": Options(NOISES),
         "noise_floor": Number(low=0, high=1, options=("auto",)),
         "center": Anything(),  # checked when the number of rows is known
         "device": Anything(),  # checked when it is used
@@ -132,6 +147,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         learning_rate: float | None = None,
         max_iter: int = 300,
         tol: float = 1e-4,
+        noise: str = "auto",
         noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
@@ -149,6 +165,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         self.learning_rate = learning_rate
         self.max_iter = max_iter
         self.tol = tol
+        self.noise = noise
         self.noise_floor = noise_floor
         self.center = center
         self.device = device
@@ -196,7 +213,8 @@ class BaseGPLVM(ShownModel, FittedMethods):
         check.check_row(self._name, "center", self.center, data.shape[0], ("mean", "none"))
         device = check.check_device(self._name, self.device)
         mean = self._mean(data)
-        centred = _without_rounding(data, mean.residuals(data))
+        centred = without_rounding(data, mean.residuals(data))
+        root_mean_square(centred[~np.isnan(centred)])  # refuse squares beyond floating point
         checkpoint = self._open_checkpoint(centred, device)
         begun = None if checkpoint is None else checkpoint.begin
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -206,36 +224,50 @@ class BaseGPLVM(ShownModel, FittedMethods):
 
         # a start sees rows of mean square 1; the paper's descent has an absolute step length, so
         # its fit sees the data in their own units
-        size = _root_mean_square(centred[~np.isnan(centred)])
-        units = Units(mean, 1.0 if self.optimizer == "rgd" else size, self._latent_unit())
-        rows = self._rows(centred / size, seed, device)
+        ready = prepare(data, mean, seed, uniform=self._noise_is_uniform)
+        size = ready.size
+        unit = 1.0 if self.optimizer == "rgd" else size
+        units = Units(ready.mean, unit, self._latent_unit(), ready.signal)
+        rows = self._rows(ready, size, seed, device)
+        if ready.signal is not None:
+            logger.info(
+                "%s: %.0f%% of the variance is noise; the signal has %d of %d directions",
+                self._name,
+                100.0 * ready.signal.share,
+                ready.signal.rank,
+                data.shape[1],
+            )
         start = self._restored_start(begun) or self._searched_start(rows, generator)
         logger.info("%s starts at length scale %.4g", self._name, start.length_scale)
         factor = size / units.data
         covariance = self._covariance(start)
-        parameters = self._parameters(start, covariance, factor**2)
         rows = rows.scaled(factor)
-        noise = self._noise(start.noise_floor * factor**2)
+        noise = self._noise(rows, start.noise_floor * factor**2)
+        parameters = noise.begun(self._parameters(start, covariance, factor**2))
         objective = self._make_objective(rows, covariance, noise, generator)
-        optimizer = self._make_optimizer(objective, parameters)
+        optimizer = self._make_optimizer(objective, parameters, self._most_steps(rows))
         if checkpoint is not None:
             checkpoint.begin = {**start.state(), "seed": seed}
+        volume = units.log_volume(data, objective.n_entries)
+        if ready.scores is not None:
+            volume += float(ready.scores.log_volume.sum())
         with threads_for_rows(len(data)):
             result = fit(
                 objective,
                 parameters,
                 optimizer,
-                max_iter=self.max_iter,
+                max_iter=self._most_steps(rows),
                 tol=self.tol,
-                describe=lambda v, p: self._describe(objective, units, v, p),
+                describe=lambda v, p: self._describe(objective, units, volume, v, p),
                 callback=self.callback,
                 verbose=self.verbose,
                 snapshots=checkpoint,
             )
             final, value = self._finish(objective, parameters, result)
-            self._model = self._fitted(objective, final, rows, units, row_digests(data))
+            self._model = self._fitted(objective, final, rows, units, row_digests(data), ready)
         self._show()
-        self._report(result, start, self._describe(objective, units, value, final))
+        self._report(result, start, self._describe(objective, units, volume, value, final))
+        self._report_noise(objective, final, data.shape)
 
     def _forget(self) -> None:
         """Drop what an earlier fit left: another one may have fewer attributes."""
@@ -254,9 +286,21 @@ class BaseGPLVM(ShownModel, FittedMethods):
         for name in self.history_.keys() & {"search_scale", "search_length_scale"}:
             self.history_[name] = self._model.units.latent * self.history_[name]
         self.n_iter_ = result.n_iter
-        self.stop_reason_ = result.stop_reason
-        self.stop_ = result.stop.name
+        stop = result.stop
+        if stop is StopReason.MAX_ITER and result.max_iter < self.max_iter:
+            stop = StopReason.ENOUGH
+        self.stop_reason_ = stop.text(n_iter=result.n_iter, max_iter=result.max_iter)
+        self.stop_ = stop.name
         logger.info("%s: %s", self._name, self.stop_reason_)
+
+    def _report_noise(self, objective: Any, parameters: Parameters, shape: tuple[int, ...]) -> None:
+        """Set the shares of rows and columns that multiply to an entry's noise variance."""
+        n_rows, n_columns = shape
+        level, units = objective.noise.level(parameters), self._model.units
+        own = objective.noise.of_entries(parameters).expand(n_rows).cpu().numpy()
+        self.noise_rows_ = (own / level).astype(np.float64)
+        self.noise_columns_ = units.noise_columns(level, n_columns)
+        self.n_directions_ = n_columns if units.signal is None else units.signal.rank
 
     # --- steps of fit ---------------------------------------------------------------------
 
@@ -288,8 +332,23 @@ class BaseGPLVM(ShownModel, FittedMethods):
         path = check.check_path(self._name, "checkpoint", self.checkpoint)
         return Checkpoint(path, self._name, self.get_params(deep=False), digest(data), device)
 
-    def _rows(self, data: Array, seed: int, device: torch.device) -> Rows:
+    @property
+    def _noise_is_uniform(self) -> bool:
+        """Whether all rows and columns are taken to have the same noise."""
+        paper = isinstance(self.init, str) and self.init == "random"
+        given = self.noise == "uniform" or self.noise_floor != "auto"
+        return given or paper or self.optimizer == "rgd"
+
+    def _rows(self, ready: Preparation, size: float, seed: int, device: torch.device) -> Rows:
         """Rows on their device; missing entries are imputed from the nearest rows."""
+        data = ready.values / size
+        if ready.scores is not None:
+            found = ready.scores
+            parts = (found.noise / size**2, found.inflation, found.squares / size**2, found.counts)
+            values, *noise = (
+                torch.from_numpy(part).to(device, DTYPES[self.dtype]) for part in (data, *parts)
+            )
+            return Rows(values, noise=LearntRowNoise(*noise))
         observed = ~np.isnan(data)
         if observed.all():
             return Rows(torch.from_numpy(data).to(device, DTYPES[self.dtype]))
@@ -329,12 +388,11 @@ class BaseGPLVM(ShownModel, FittedMethods):
         """Return the kernel that the parameter names, or the best one on held-out rows."""
         if self.kernel != "auto":
             return self._kernel(), {}
-        named = isinstance(self.init, str) and self.init in START_KINDS
         kernel, history = choose_kernel(
             rows.data,
             self.n_components,
             self._manifold,
-            kinds=START_KINDS[self.init if named else "auto"],  # type: ignore[index]
+            kinds=self._start_kinds(rows) or START_KINDS["auto"],
             scales=self._manifold.start_scales,
             length_scale=self._given_length_scale(),
             generator=generator,
@@ -392,16 +450,25 @@ class BaseGPLVM(ShownModel, FittedMethods):
             rows.data,
             self.n_components,
             covariance,
-            kinds=START_KINDS.get(self.init, ()) if isinstance(self.init, str) else (),
+            kinds=self._start_kinds(rows),
             scales=self._manifold.start_scales,
             length_scale=length_scale,
             noise_floor=floor,
             smallest_floor=smallest,
+            row_noise=None if rows.noise is None else rows.noise.first * rows.noise.inflation,
             generator=generator,
             given=None if isinstance(self.init, str) else self._given_latents(rows.data),
             n_probes=n_probes,
             imputation=rows.imputation,
         )
+
+    def _start_kinds(self, rows: Rows) -> tuple[str, ...]:
+        """Return the kinds of start to compare; none where latents are given."""
+        if not isinstance(self.init, str) or self.init == "random":
+            return ()
+        if self.init == "auto" and rows.noise is not None:
+            return START_KINDS["paths"]
+        return START_KINDS[self.init]
 
     def _given_latents(self, data: Tensor) -> Tensor:
         manifold = self._manifold
@@ -436,9 +503,9 @@ class BaseGPLVM(ShownModel, FittedMethods):
         """Return the mean that is subtracted from the data."""
         return ColumnMeans.of(data)
 
-    def _noise(self, floor: float) -> Noise:
-        """Return the noise of the fit, with this least variance."""
-        return UniformNoise(floor)
+    def _noise(self, rows: Rows, floor: float) -> Noise:
+        """Return the noise of the fit; a uniform one has this least variance."""
+        return UniformNoise(floor) if rows.noise is None else rows.noise
 
     def _make_objective(
         self,
@@ -460,15 +527,30 @@ class BaseGPLVM(ShownModel, FittedMethods):
         rows: Rows,
         units: Units,
         digests: Array,
+        ready: Preparation,
     ) -> FittedModel:
         """Return the fitted model."""
+
+        def beyond(chosen: Tensor) -> Tensor:
+            assert ready.signal is not None
+            assert ready.scores is not None
+            some = chosen.cpu().numpy()
+            rest = ready.signal.beyond(ready.residuals[some], ready.scores.values[some])
+            return torch.from_numpy(rest).to(chosen.device)
+
+        per_row = objective.noise.per_row
+        observed = rows.observed
+        if ready.signal is not None and np.isnan(ready.residuals).any():
+            observed = torch.from_numpy(~np.isnan(ready.residuals)).to(rows.data.device)
         return FittedModel.of(
             objective.covariance.at(parameters.values),
             parameters.latents,
             self._predictions(objective, parameters, rows),
             noise=objective.noise.level(parameters),
             data=rows.data,
-            observed=rows.observed,
+            observed=observed,
+            row_noise=objective.noise.of_entries(parameters).double() if per_row else None,
+            beyond=None if ready.signal is None else beyond,
             prior=self._prior(parameters),
             center=self.center,
             std=self._std(objective, parameters),
@@ -487,7 +569,11 @@ class BaseGPLVM(ShownModel, FittedMethods):
         """Posterior standard deviations of the latents [N, Q], for models that have them."""
         return None
 
-    def _make_optimizer(self, objective: Any, parameters: Parameters) -> Optimizer:
+    def _most_steps(self, rows: Rows) -> int:  # noqa: ARG002
+        """Return how many steps to make at most."""
+        return self.max_iter
+
+    def _make_optimizer(self, objective: Any, parameters: Parameters, n_steps: int) -> Optimizer:
         if self.optimizer == "lbfgs":
             return LBFGS()
         if self.optimizer == "rgd":
@@ -501,7 +587,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         return Adam(
             rates[0],
             log_rate=rates[1],
-            horizon=self.max_iter,
+            horizon=n_steps,
             smallest_rise=self.tol * objective.n_entries,
         )
 
@@ -510,18 +596,18 @@ class BaseGPLVM(ShownModel, FittedMethods):
         return RATE * max(starts.median_distance(parameters.latents, self._manifold), 1e-3)
 
     def _describe(
-        self, objective: Any, units: Units, value: float, parameters: Parameters
+        self, objective: Any, units: Units, volume: float, value: float, parameters: Parameters
     ) -> dict[str, float]:
-        """Value and parameters in units of the data."""
+        """Value, which is in units of the data with `volume` added, and parameters in these."""
         values = parameters.values
         length_scale = values["length_scale"]
         if self.length_scale != "auto":
             length_scale = float(self.length_scale)
         shape = {k: v for k, v in values.items() if k.startswith("kernel.")}
         return {
-            "objective": units.log_density(value, objective.n_entries),
+            "objective": value + volume,
             "variance": units.variance(values["variance"]),
-            "noise_variance": units.variance(objective.noise.level(parameters)),
+            "noise_variance": units.noise_variance(objective.noise.level(parameters)),
             "length_scale": length_scale,
             **shape,
         }
@@ -548,27 +634,7 @@ def _check_observed(data: Array) -> None:
             )
 
 
-def _without_rounding(data: Array, centred: Array) -> Array:
-    """Centred columns; those that vary by no more than rounding are constant."""
-    rounding = 8.0 * np.finfo(float).eps * np.nanmax(np.abs(data), axis=0)
-    return np.where(np.nanmax(np.abs(centred), axis=0) <= rounding, 0.0 * centred, centred)
-
-
 def _listed(numbers: Array, most: int = 5) -> str:
     """First few of the numbers, for a sentence."""
     shown = ", ".join(str(n) for n in numbers[:most])
     return shown if len(numbers) <= most else f"{shown} and {len(numbers) - most} more"
-
-
-def _root_mean_square(data: Array) -> float:
-    """Scale of centred data, 1 where they are constant."""
-    largest = float(np.abs(data).max())
-    if largest == 0.0:
-        return 1.0
-    scale = largest * float(np.sqrt(np.mean((data / largest) ** 2)))
-    if not 1e-140 < scale < 1e140:
-        raise ValueError(
-            f"The data vary on a scale of {scale:.3g}, whose square is beyond floating point. "
-            "Rescale them to a unit in which numbers are of ordinary size."
-        )
-    return scale

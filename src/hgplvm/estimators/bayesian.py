@@ -62,6 +62,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
         learning_rate: float | None = None,
         max_iter: int = 300,
         tol: float = 1e-4,
+        noise: str = "auto",
         noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
@@ -83,6 +84,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
             learning_rate=learning_rate,
             max_iter=max_iter,
             tol=tol,
+            noise=noise,
             noise_floor=noise_floor,
             center=center,
             device=device,
@@ -113,7 +115,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
             n_samples=self.n_samples,
             prior_scale=float(self.prior_scale),
             kl=self.kl,
-            warmup=self.max_iter // 3,
+            warmup=self._most_steps(rows) // 3,
             **self._collapsed_options(rows, generator),
         )
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-__all__ = ["documented"]
+__all__ = ["NOISY_STEPS", "documented"]
+
+# most steps of sparse and Bayesian fits to noisy data, whose latents soon follow the noise
+NOISY_STEPS = 50
 
 Model = TypeVar("Model")
 
@@ -21,11 +24,13 @@ _PARAMETERS = """\
         ``history_`` keeps. An object of :mod:`hgplvm.kernels`, or your own, is also accepted.
     length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
-    init : {{"auto", "mds", "pca", "random"}} or array (n_samples, n_components), default="auto"
-        Where the latents start: a metric embedding of the squared data distances ("mds"; rows
-        beyond 3,000 are embedded by their distances to landmarks), principal components ("pca"),
-        the paper's random numbers ("random"), or {chart} coordinates. "auto" takes "mds" or
-        "pca". Except for "random" and coordinates, the scale is chosen by the evidence of 300 rows.
+    init : {{"auto", "paths", "mds", "pca", "random"}} or array (n_samples, n_components)
+        Where the latents start: a metric embedding of path lengths along a neighbour graph of the
+        rows, averaged with their neighbours where they are noisy ("paths"), or of the squared data
+        distances ("mds"; rows beyond 3,000 are embedded by their distances to landmarks), principal
+        components ("pca"), the paper's random numbers ("random"), or {chart} coordinates.
+        "auto", the default, takes "paths" for counts and other noisy data, else "mds" or "pca".
+        Except for "random" and coordinates, the scale is chosen by the evidence of 300 rows.
     optimizer : {{"auto", "lbfgs", "adam", "rgd"}}, default="auto"
         Riemannian Adam ("adam", the choice of "auto": it steps over the cusps of the kernel, at
         which a line search stops), Riemannian L-BFGS with a line search ("lbfgs"), or the paper's
@@ -34,13 +39,22 @@ _PARAMETERS = """\
         First step length of "adam" (default 0.007 of the median distance at the start; from a
         random start 0.02), and that of "rgd" (default 0.01). "lbfgs" searches for its own.
     max_iter : int, default=300
-        Most steps to make. The step length of "adam" falls to 0 over them.
+        Most steps to make{steps}. The step length of "adam" falls to 0 over
+        them.
     tol : float, default=1e-4
         A fit has converged when the objective rises by less than this, per data entry and step,
         over a few steps, or when its gradient vanishes. "adam" first shortens its steps, twice. A
         bound that changes with the inducing points is not stopped in this way.
+    noise : {{"auto", "uniform"}}, default="auto"
+        "auto" tells signal from noise: of logarithms of normalised counts, of principal components
+        and of data that are noise by 40% or more, the model sees the directions that stand out of
+        the noise; each row has a noise variance of its own, which is learnt, and so has each
+        column. What the sequencing depth does to logarithms of counts is subtracted. "uniform"
+        is one noise variance for all entries, as in the paper; so is "auto" with a `noise_floor`,
+        a random start, or "rgd".
     noise_floor : float or "auto", default="auto"
-        Least noise variance, as a share of the data's variance. {noise}
+        Least noise variance, as a share of the data's variance, where that is uniform.
+        {noise}
     center : {{"mean", "none"}} or int, default="mean"
         What is moved to the origin after the fit: the Fréchet mean, or this row. The embedding is
         then rotated to its principal axes, so that runs can be compared. "none" leaves the latents
@@ -67,7 +81,13 @@ _PARAMETERS = """\
     log_likelihood_ : float
         {likelihood}
     variance_, noise_variance_, length_scale_ : float
-        σ and β⁻¹ in units of the data, and κ.
+        σ and β⁻¹ in units of the data, and κ. (Of logarithms of counts, σ and β⁻¹ are those of
+        natural logarithms in which one count of a cell of median depth is the unit.)
+    noise_rows_, noise_columns_ : arrays of shape (n_samples,), (n_features,)
+        Noise of the rows, whose mean is 1, and noise variances of the columns, in the unit of
+        `noise_variance_`: their product is the noise variance of an entry.
+    n_directions_ : int
+        Directions of the signal that the model sees: `n_features_in_` where noise is uniform.
     kernel_ : Kernel
         The kernel of the fit: what the parameter stands for, or what "auto" chose.
     kernel_parameters_ : dict of str to float
@@ -174,9 +194,9 @@ _DEVIATIONS = """
         Standard deviations of q(x) in the transported frame at each latent."""
 _NOISE = {
     "noise": (
-        '"auto" scores several on\n        held-out rows: the latent of each is inferred from '
-        "three quarters of its entries, and the\n        others are predicted. With the random "
-        "start there is none."
+        '"auto" scores several on held-out rows: the latent of each is inferred from three\n'
+        "        quarters of its entries, and the others are predicted. With the random start\n"
+        "        there is none."
     ),
     "levels": (
         " One entry per noise floor that was\n        scored: ``noise_level`` and ``noise_score`` "
@@ -184,9 +204,7 @@ _NOISE = {
     ),
 }
 _NO_NOISE = {
-    "noise": (
-        '"auto" sets none: a few\n        inducing points cannot explain the noise of single rows.'
-    ),
+    "noise": '"auto" sets none: a few inducing points cannot explain the noise of single rows.',
     "levels": "",
 }
 _EXACT = "Log marginal likelihood of the centred data."
@@ -220,6 +238,7 @@ def documented(
         + (_DEVIATIONS + _COVARIANCES if bayesian else "")
         + (_RESOLVED + _PLACES + _COVARIANCES if vecchia else ""),
         "likelihood": _BOUND if sparse else _NEIGHBOR if vecchia else _EXACT,
+        "steps": f", of noisy data {NOISY_STEPS} at most" if sparse else "",
     }
 
     def fill(cls: type[Model]) -> type[Model]:

@@ -17,7 +17,7 @@ from hgplvm._typing import Array
 from hgplvm._validation import Constraint, Number
 from hgplvm.covariance import CovarianceFunction
 from hgplvm.estimators.base import BaseGPLVM, Rows
-from hgplvm.estimators.documentation import documented
+from hgplvm.estimators.documentation import NOISY_STEPS, documented
 from hgplvm.fit import FitResult, FitState
 from hgplvm.kernels import Kernel
 from hgplvm.manifolds import Flat, Hyperbolic
@@ -56,6 +56,7 @@ class CollapsedGPLVM(BaseGPLVM):
         learning_rate: float | None = None,
         max_iter: int = 300,
         tol: float = 1e-4,
+        noise: str = "auto",
         noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
@@ -74,6 +75,7 @@ class CollapsedGPLVM(BaseGPLVM):
             learning_rate=learning_rate,
             max_iter=max_iter,
             tol=tol,
+            noise=noise,
             noise_floor=noise_floor,
             center=center,
             device=device,
@@ -86,6 +88,10 @@ class CollapsedGPLVM(BaseGPLVM):
         self.n_inducing = n_inducing
         self.inducing_update = inducing_update
         self.chunk_size = chunk_size
+
+    def _most_steps(self, rows: Rows) -> int:
+        """Return how many steps to make: on noisy data latents soon begin to follow the noise."""
+        return self.max_iter if rows.noise is None else min(self.max_iter, NOISY_STEPS)
 
     def _collapsed_options(self, rows: Rows, generator: torch.Generator) -> dict[str, Any]:
         n_rows = rows.data.shape[0]

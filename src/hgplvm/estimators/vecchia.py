@@ -26,7 +26,7 @@ from hgplvm.fit import FitResult, FitState
 from hgplvm.kernels import Kernel
 from hgplvm.manifolds import Flat, Hyperbolic
 from hgplvm.manifolds._neighbors import ORDERS
-from hgplvm.noise import Noise, UniformNoise, row_noise
+from hgplvm.noise import Noise, row_noise
 from hgplvm.objectives import Parameters, VecchiaObjective
 from hgplvm.objectives.predictive import exact_posterior
 from hgplvm.objectives.row_posterior import row_deviations
@@ -80,6 +80,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         learning_rate: float | None = None,
         max_iter: int = 300,
         tol: float = 1e-4,
+        noise: str = "auto",
         noise_floor: float | Literal["auto"] = "auto",
         center: str | int = "mean",
         device: str = "auto",
@@ -98,6 +99,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             learning_rate=learning_rate,
             max_iter=max_iter,
             tol=tol,
+            noise=noise,
             noise_floor=noise_floor,
             center=center,
             device=device,
@@ -136,9 +138,9 @@ class _VecchiaGPLVM(BaseGPLVM):
         start = super()._start(sample, covariance, generator, n_probes=COARSE_PROBES)
         n_inducing = INDUCING if self.n_inducing == "auto" else int(self.n_inducing)
         n_inducing = min(n_inducing, len(chosen))
-        noise = UniformNoise(start.noise_floor)
+        noise = self._noise(sample, start.noise_floor)
         objective = self._objective(sample, covariance, noise, generator, n_inducing)
-        parameters = self._parameters(start, covariance, 1.0)
+        parameters = noise.begun(self._parameters(start, covariance, 1.0))
         optimizer = Adam(
             self._first_step(objective, parameters),
             horizon=self.max_iter,
@@ -154,14 +156,16 @@ class _VecchiaGPLVM(BaseGPLVM):
             parameters.latents,
             covariance.at(parameters.values),
             noise=noise.level(parameters),
+            row_noise=row_noise(noise, parameters),
         )
         landmarks = Landmarks.of(posterior, parameters.latents)
-        latents = self._manifold.inside(landmarks.posterior_means(rows.data))
+        own = None if rows.noise is None else rows.noise.first * rows.noise.inflation
+        latents = self._manifold.inside(landmarks.posterior_means(rows.data, own))
         latents[chosen] = parameters.latents
         return Start(
             latents,
             parameters.positive("variance"),
-            parameters.positive("noise"),
+            parameters.positive("noise") if rows.noise is None else noise.level(parameters),
             parameters.positive("length_scale"),
             start.noise_floor,
             start.history,
@@ -187,7 +191,8 @@ class _VecchiaGPLVM(BaseGPLVM):
             )
         n_inducing = self.n_inducing
         if n_inducing == "auto":
-            noisy = noise.floor > (NOISY - 1e-6) * rows.data.square().mean().item()
+            least = noise.floor if rows.noise is None else rows.noise.first.mean().item()
+            noisy = least > (NOISY - 1e-6) * rows.data.square().mean().item()
             n_inducing = INDUCING if noisy else 0
         self.n_inducing_ = min(int(n_inducing), n_rows)
         return self._objective(rows, covariance, noise, generator, self.n_inducing_)

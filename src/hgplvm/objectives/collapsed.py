@@ -113,7 +113,8 @@ class CollapsedObjective(GaussianObjective, ABC):
             self.draw(parameters)
         gram = jittered_gram(self.covariance.at(parameters.values), self.inducing)
         bound = collapsed_bound(gram, self.statistics(parameters, self.data))
-        return bound.value + self.responses.entropy - self._divergence(parameters)
+        beyond = self.responses.entropy + self.noise.evidence(parameters)
+        return bound.value + beyond - self._divergence(parameters)
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """Bound and gradient: two passes."""
@@ -151,7 +152,8 @@ class CollapsedObjective(GaussianObjective, ABC):
             by_noise = -precision * bound.log_precision
         gradients = {name: torch.cat(parts) for name, parts in rows_gradient.items()}
         gradients |= {**total.gradients(), **self.noise.gradients(parameters, by_noise)}
-        total_value = bound.value + self.responses.entropy - divergence
+        beyond = self.responses.entropy + self.noise.evidence(parameters)
+        total_value = bound.value + beyond - divergence
         return Evaluation(total_value, parameters.flat(gradients["latents"], gradients))
 
     # --- the two passes -------------------------------------------------------------------

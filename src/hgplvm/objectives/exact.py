@@ -72,7 +72,7 @@ class ExactObjective(GaussianObjective):
             quadratic = (linalg.solve_cholesky(factor, data) * data).sum()
             if unseen is not None:
                 quadratic += (linalg.inverse_from_cholesky(factor).diagonal() * unseen).sum()
-        return self._log_likelihood(factor, quadratic)
+        return self._log_likelihood(factor, quadratic) + self.noise.evidence(parameters)
 
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """F and its gradient with respect to latents and free parameters."""
@@ -87,7 +87,7 @@ class ExactObjective(GaussianObjective):
         if unseen is not None:  # C⁻¹ diag(√u): more columns of α
             quadratic += (inverse.diagonal() * unseen).sum()
             alpha = torch.cat([alpha, inverse * unseen.sqrt()], dim=1)
-        value = self._log_likelihood(factor, quadratic)
+        value = self._log_likelihood(factor, quadratic) + self.noise.evidence(parameters)
         del factor
 
         by_noise = 0.5 * (alpha.square().sum(1) - self.n_columns * inverse.diagonal())  # diag G

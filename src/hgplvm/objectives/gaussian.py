@@ -38,7 +38,7 @@ class GaussianObjective:
         self.manifold = covariance.manifold
         self.responses = Responses(data, imputation)
         self.n_rows, self.n_columns = data.shape
-        self.n_entries = self.responses.n_entries
+        self.n_entries = self.responses.n_entries + round(noise.n_beyond)
 
     @property
     def data(self) -> Tensor:

@@ -48,6 +48,8 @@ class NewRows:
         Scale τ of a wrapped normal prior at the origin; without it there is none.
     bound : bool
         Whether to take the row's share in a sparse model's bound in place of its log density.
+    noise : Tensor [n], optional
+        Noise variance of each row; without it that which the posterior has for new rows.
     """
 
     stochastic = False
@@ -60,7 +62,9 @@ class NewRows:
         *,
         prior_scale: float | None = None,
         bound: bool = False,
+        noise: Tensor | None = None,
     ) -> None:
+        self._noise: Tensor | float = posterior.noise if noise is None else noise
         self.posterior = posterior
         self._bound = bound
         self.manifold = posterior.manifold
@@ -86,10 +90,12 @@ class NewRows:
 
     def _likelihood(self, misfit: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log density [n], and its derivatives by misfit and variance."""
+        noise = self._noise
+        variance = variance + (noise - self.posterior.noise)
         if self._bound:
-            noise = self.posterior.noise
             density = log_bound(self._count, misfit, variance, noise)
-            return density, torch.full_like(misfit, -0.5 / noise), -0.5 * self._count / noise
+            slope = -0.5 / (noise + torch.zeros_like(misfit))
+            return density, slope, self._count * slope
         density = log_normal(self._count, misfit, variance)
         return density, -0.5 / variance, 0.5 * (misfit / variance - self._count) / variance
 
@@ -126,7 +132,13 @@ class NewRowsBound:
     stochastic = False
 
     def __init__(
-        self, posterior: Posterior, rows: Tensor, observed: Tensor, *, prior_scale: float
+        self,
+        posterior: Posterior,
+        rows: Tensor,
+        observed: Tensor,
+        *,
+        prior_scale: float,
+        noise: Tensor | None = None,
     ) -> None:
         self.manifold, self.prior_scale = posterior.manifold, prior_scale
         self.n_entries = rows.numel()
@@ -138,6 +150,7 @@ class NewRowsBound:
             rows.repeat_interleave(each, 0),
             observed.repeat_interleave(each, 0),
             bound=True,
+            noise=None if noise is None else noise.repeat_interleave(each, 0),
         )
 
     def advance(self, parameters: Parameters) -> bool:  # noqa: ARG002

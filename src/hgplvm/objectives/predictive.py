@@ -48,6 +48,10 @@ class Predictor(Protocol):
     """A model after its fit."""
 
     @property
+    def noise(self) -> float:
+        """Noise variance that its predictions include."""
+
+    @property
     def manifold(self) -> Manifold:
         """Latent space."""
 
@@ -167,12 +171,12 @@ def log_normal(count: Tensor, misfit: Tensor, variance: Tensor) -> Tensor:
     return -0.5 * (count * torch.log(2.0 * math.pi * variance) + misfit / variance)
 
 
-def log_bound(count: Tensor, misfit: Tensor, variance: Tensor, noise: float) -> Tensor:
+def log_bound(count: Tensor, misfit: Tensor, variance: Tensor, noise: Tensor | float) -> Tensor:
     """Share of `count` entries in a sparse model's bound.
 
     ``-½ D log 2πβ⁻¹ - ½β (‖y - m‖² + D (v - β⁻¹))``.
     """
-    constant = math.log(2.0 * math.pi * noise)
+    constant = torch.log(2.0 * math.pi * torch.as_tensor(noise))
     return -0.5 * (count * (constant + variance / noise - 1.0) + misfit / noise)
 
 

@@ -305,7 +305,7 @@ class VecchiaObjective(GaussianObjective):
 
     def value(self, parameters: Parameters) -> float:
         """F alone: one pass over the groups."""
-        return self._summed(parameters).solve()[0]
+        return self._summed(parameters).solve()[0] + self.noise.evidence(parameters)
 
     def smooth_part(self, parameters: Parameters, data: Tensor) -> tuple[Tensor, Tensor]:
         """Mean E [M, D] of the features' weights, and their covariance S⁻¹ [M, M].
@@ -332,7 +332,8 @@ class VecchiaObjective(GaussianObjective):
                 s, squares = self._group_data.residuals(groups)
                 sums.add(groups, squares)
                 total.add(groups, *self._pulls(groups, s, squares, None))
-            return Evaluation(sums.solve()[0], total.flat())
+            value = sums.solve()[0] + self.noise.evidence(parameters)
+            return Evaluation(value, total.flat())
         kept = []
         for groups in self._chunks(parameters, features):
             kept.append(self._group_data.residuals(groups))
@@ -340,7 +341,7 @@ class VecchiaObjective(GaussianObjective):
         value, smooth = sums.solve()
         for groups, (s, squares) in zip(self._chunks(parameters, features), kept, strict=True):
             total.add(groups, *self._pulls(groups, s, squares, smooth))
-        return Evaluation(value, total.flat())
+        return Evaluation(value + self.noise.evidence(parameters), total.flat())
 
     def _pulls(
         self, groups: _Groups, s: Tensor, squares: Tensor, smooth: _Smooth | None
