@@ -5,13 +5,12 @@ AnnData itself is never imported here: whoever has such an object has imported i
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -21,7 +20,7 @@ import numpy as np
 import torch
 from scipy.sparse import issparse
 
-from hgplvm._optional import require
+from hgplvm._log_counts import CountUnits, log_normalised
 from hgplvm._typing import Array
 from hgplvm.geometry import poincare_to_lorentz
 
@@ -37,7 +36,6 @@ __all__ = [
     "layer_of",
     "looks_like_counts",
     "model_bytes",
-    "normalized",
     "positions",
     "read_matrix",
     "results",
@@ -48,8 +46,7 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-# what normalize=True does: counts a cell, and genes that are kept of more than so many
-TARGET_SUM = 1e4
+# genes that are kept, of more than so many, where there are counts
 N_TOP_GENES = 2000
 # columns beyond which a fit takes long for no gain
 MANY_COLUMNS = 5000
@@ -127,8 +124,12 @@ def read_matrix(
     layer: str | None = None,
     mask_var: str | Array | None = "auto",
     normalize: bool | None = None,
+    fitted: Mapping[str, Any] | None = None,
 ) -> Matrix:
-    """Rows that a fit is to see: of ``X``, of a layer or of a representation."""
+    """Rows that a fit is to see: of ``X``, of a layer or of a representation.
+
+    `fitted` says, for new rows, what those of the fit went through (their `source`).
+    """
     if use_rep is not None:
         if layer is not None or normalize:
             raise ValueError(
@@ -139,25 +140,15 @@ def read_matrix(
     values = in_memory(layer_of(owner, adata, layer))
     source: dict[str, Any] = {} if layer is None else {"layer": layer}
     columns = np.asarray(adata.var_names, dtype=object)
-    if normalize is None and looks_like_counts(values):
-        where = "adata.X" if layer is None else f"the layer {layer!r}"
-        raise ValueError(
-            f"{owner} found raw counts in {where}: run sc.pp.normalize_total(adata) and "
-            "sc.pp.log1p(adata) first, or pass normalize=True, which does both on a copy (or "
-            "normalize=False, to take these numbers as they are)."
-        )
     kept = _mask(owner, adata, mask_var)
     if normalize is not None:
         source["normalize"] = bool(normalize)
-    if normalize:
-        if not _whole_numbers(values):
-            raise ValueError(
-                f"{owner} was asked to normalize counts, and the data are not counts: some are "
-                "negative or not whole numbers. Leave normalize out."
-            )
-        choose = kept is None and isinstance(mask_var, str)
-        values, variable = normalized(owner, values, choose=choose)
-        kept = variable if kept is None else kept
+    if normalize is not False:
+        where = "adata.X" if layer is None else f"the layer {layer!r}"
+        values, found = _logarithms(owner, adata, values, where, told=normalize, fitted=fitted)
+        source |= found
+        if fitted is None:
+            kept = _informative(values, kept, choose=isinstance(mask_var, str))
     if kept is not None:
         values, columns = values[:, np.flatnonzero(kept)], columns[kept]
         logger.info("using %d of %d columns", len(columns), len(kept))
@@ -245,30 +236,89 @@ def _whole_numbers(values: Any) -> bool:
     )
 
 
-def normalized(owner: str, counts: Any, *, choose: bool) -> tuple[Any, Array | None]:
-    """Logarithms of counts per 10,000, and which genes vary most (where there are many)."""
-    scanpy = require(f"{owner} with normalize=True", "scanpy", "anndata")
-    anndata = require(f"{owner} with normalize=True", "anndata", "anndata")
-    cells = anndata.AnnData(counts.astype(np.float32))
-    with warnings.catch_warnings(), _same_threads():
-        warnings.simplefilter("ignore", UserWarning)  # cells without counts stay zero
-        scanpy.pp.normalize_total(cells, target_sum=TARGET_SUM)
-        scanpy.pp.log1p(cells)
-        if not (choose and cells.n_vars > N_TOP_GENES):
-            return cells.X, None
-        warnings.simplefilter("ignore")
-        scanpy.pp.highly_variable_genes(cells, n_top_genes=N_TOP_GENES)
-    return cells.X, cells.var["highly_variable"].to_numpy()
+def _logarithms(
+    owner: str,
+    adata: Any,
+    values: Any,
+    where: str,
+    *,
+    told: bool | None,
+    fitted: Mapping[str, Any] | None,
+) -> tuple[Any, dict[str, Any]]:
+    """Take logarithms of raw counts at the median depth; other numbers stay as they are.
+
+    Returns
+    -------
+    values : array or sparse matrix
+        Logarithms, or the numbers.
+    found : dict
+        Of counts, how the logarithms were taken, for new rows: "normalize" and "target_sum".
+    """
+    if told and fitted is not None and not _whole_numbers(values):
+        raise ValueError(
+            f"{owner} finds no raw counts in {where}, and the fit saw raw counts: name the layer "
+            "that holds those of these rows."
+        )
+    if told or (looks_like_counts(values) and fitted is None):
+        _check_counts(owner, adata, values)
+        if told is None:
+            logger.warning(
+                "%s found raw counts in %s: it takes their logarithms at the median depth "
+                "(normalize=False takes the numbers as they are)",
+                owner,
+                where,
+            )
+        target = None if fitted is None else fitted.get("target_sum")
+        values, target = log_normalised(values, target)
+        return values, {"normalize": True, "target_sum": target}
+    if looks_like_counts(values):
+        raise ValueError(
+            f"{owner} found raw counts in {where}, and the fit saw other numbers: prepare the new "
+            "rows as those of the fit were (sc.pp.normalize_total, sc.pp.log1p), or pass "
+            "normalize=False to hgplvm.tl.hgplvm, to fit and embed counts as they are."
+        )
+    return values, {}
 
 
-@contextlib.contextmanager
-def _same_threads() -> Iterator[None]:
-    """Give torch its threads back: numba, within scanpy, sets their number for the process."""
-    threads = torch.get_num_threads()
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)
+def _check_counts(owner: str, adata: Any, values: Any) -> None:
+    """Refuse what are no counts, and cells without any."""
+    if not _whole_numbers(values):
+        raise ValueError(
+            f"{owner} was asked to normalize counts, and the data are not counts: some are "
+            "negative or not whole numbers. Leave normalize out."
+        )
+    empty = np.flatnonzero(np.asarray(values.sum(axis=1)).ravel() == 0)
+    if empty.size:
+        more = f" and {empty.size - 1} more" if empty.size > 1 else ""
+        raise ValueError(
+            f"{owner} finds no counts in the cell {str(adata.obs_names[empty[0]])!r}{more}: leave "
+            "such cells out, as sc.pp.filter_cells(adata, min_counts=1) does."
+        )
+
+
+def _informative(values: Any, kept: Array | None, *, choose: bool) -> Array | None:
+    """Which genes to take, of logarithms of counts: those that were seen; None for all.
+
+    With `choose`, the most variable of many: at the median depth, however they were normalised.
+    """
+    counts = CountUnits.of(values)
+    if counts is None:
+        return kept
+    logs = counts.at_median_depth(values)
+    if issparse(logs):
+        mean = np.asarray(logs.mean(axis=0)).ravel()
+        square = np.asarray(logs.multiply(logs).mean(axis=0)).ravel()
+    else:  # NaN is a missing entry
+        mean, square = np.nanmean(logs, axis=0), np.nanmean(np.square(logs), axis=0)
+    seen = mean > 0
+    if kept is None and choose and seen.sum() > N_TOP_GENES:
+        variance = square - mean**2
+        kept = np.zeros(len(mean), dtype=bool)
+        kept[np.argsort(-variance, kind="stable")[:N_TOP_GENES]] = True
+    if (unseen := int(np.count_nonzero(~seen))) and seen.any():
+        logger.info("leaving out %d genes of which no cell has counts", unseen)
+        kept = seen if kept is None else kept & seen
+    return kept
 
 
 # --- results --------------------------------------------------------------------------------

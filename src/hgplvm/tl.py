@@ -75,9 +75,10 @@ def hgplvm(
         Which columns of ``X`` or the layer to take: a column of ``adata.var``, or a mask. "auto" is
         ``var["highly_variable"]`` where there is one, else all; None is all.
     normalize : bool, optional
-        True turns raw counts into logarithms of counts per 10,000 with scanpy, on a copy, and takes
-        the 2,000 most variable of more columns. By default raw counts are refused; False takes
-        them as they are.
+        Whether `X` or the layer holds raw counts, which are then turned into logarithms at the
+        median depth, on a copy. By default counts are recognised, and so are logarithms of
+        normalised counts, of which the counts are the same: both give the same map, with the
+        2,000 most variable of more genes. False takes the numbers as they are.
     n_components : int, default=2
         Dimensions of the latent space.
     random_state : int, RandomState or None, default=0
@@ -219,6 +220,7 @@ def transform(
         mask_var=None,
         # where the fit was told, as then; else raw counts are recognised here, too
         normalize=None if params.get("normalize") is None else bool(params["normalize"]),
+        fitted=params,
     )
     features = np.asarray(found["features"], dtype=object)
     rows = _matched(owner, matrix, features)

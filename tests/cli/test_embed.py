@@ -130,7 +130,8 @@ def test_all_kinds_of_files_are_read_and_written(formats, columns):
     place, done = formats
     assert "Read array.npy: 60 rows, 6 columns\n" in done[2].stdout
     assert "Read object.h5ad: 60 rows, labels cell_type\n" in done[4].stdout
-    assert hgplvm.load(place / "object-hgplvm.hgplvm").source_ == {"normalize": True}
+    source = hgplvm.load(place / "object-hgplvm.hgplvm").source_
+    assert source == {"normalize": True, "target_sum": np.median(COUNTS.sum(axis=1))}
     assert hgplvm.load(place / "tabs.hgplvm").length_scale_ == pytest.approx(1)
     assert done[3].stdout == ""  # --quiet
     table = read_table(place / "tabs.parquet")
@@ -167,13 +168,19 @@ def test_objects_hold_what_the_tools_write(formats, columns, name, root):
     np.testing.assert_allclose(hgplvm.tl.model(found).embedding_, points)
 
 
-def test_raw_counts_are_normalised_where_one_says_so(formats, tmp_path, columns):
-    annotated(columns, COUNTS).write_h5ad(tmp_path / "counts.h5ad")
-    says = ["counts.h5ad holds raw counts", "--normalize"]
-    refuse("fit", "counts.h5ad", *QUICK, cwd=tmp_path, says=says)
+def test_raw_counts_are_recognised(formats, tmp_path, columns):
+    """The command line and the tools fit the same model to them."""
+    adata = annotated(columns, COUNTS)
+    adata.write_h5ad(tmp_path / "counts.h5ad")
+    done = succeed("fit", "counts.h5ad", "--max-iter", "2", cwd=tmp_path)
+    assert "counts.h5ad holds raw counts: the fit saw their logarithms" in done.stdout
+    found = hgplvm.load(tmp_path / "counts-hgplvm.hgplvm")
+    hgplvm.tl.hgplvm(adata, max_iter=2)
+    np.testing.assert_allclose(found.embedding_, adata.obsm["X_hgplvm"], atol=1e-12)
     place, _ = formats
     model = hgplvm.load(place / "object-hgplvm.hgplvm")
-    logs = np.log1p(COUNTS / COUNTS.sum(axis=1, keepdims=True) * 1e4)
+    total = COUNTS.sum(axis=1, keepdims=True)
+    logs = np.log1p(COUNTS / total * np.median(total))
     decoded = model.inverse_transform(model.embedding_)
     assert (anndata.read_h5ad(place / "object-hgplvm.h5ad").X == COUNTS).all()
     np.testing.assert_allclose(decoded.mean(axis=0), logs.mean(axis=0), atol=0.3)

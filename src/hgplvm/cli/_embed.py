@@ -73,7 +73,11 @@ UseRep = Annotated[
     str | None, typer.Option(help="The representation to read, of an .h5ad file: X_pca, …")
 ]
 Normalize = Annotated[
-    bool, typer.Option("--normalize", help="Normalise the counts of an .h5ad file with scanpy.")
+    bool,
+    typer.Option(
+        "--normalize",
+        help="Take an .h5ad file to hold counts, which are recognised without it, too.",
+    ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
 Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, …")]
@@ -86,9 +90,13 @@ def fit(
         Path, typer.Argument(help="Rows to embed: .csv, .tsv, .npy, .npz, .parquet or .h5ad.")
     ],
     model: Annotated[
-        Model,
-        typer.Option(help="auto is exact up to 3,000 rows, vecchia (nearest neighbours) beyond."),
-    ] = Model.AUTO,
+        Model | None,
+        typer.Option(
+            help="By default bayesian for .h5ad files, as hgplvm.tl takes, else auto: exact up to "
+            "3,000 rows, vecchia (nearest neighbours) beyond.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -161,6 +169,8 @@ def fit(
             data, out, save_model, plot, resume, disk=n_components == 2, force=force
         )
         h5ad = ".h5ad" in (suffix(data), suffix(place))
+        if model is None:
+            model = Model.BAYESIAN if suffix(data) == ".h5ad" else Model.AUTO
         rows = read_rows(
             data,
             labels=labels,
@@ -213,6 +223,10 @@ def fit(
             writers[picture] = lambda path: _draw(path, fitted, found, color)
         write_together(writers)
     if not quiet:
+        if getattr(fitted, "source_", {}).get("normalize") and not normalize:
+            typer.echo(
+                f"{data} holds raw counts: the fit saw their logarithms at the median depth."
+            )
         typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
         written = [place, model_place] + ([picture] if picture is not None else [])
         typer.echo(f"Wrote {', '.join(map(str, written))}.")
@@ -262,9 +276,12 @@ def transform(
             "normalize": True if normalize else None,
         }
         fitted = _load(model, device)
+        before = getattr(fitted, "source_", {})
         if suffix(data) == ".h5ad":
-            source = _as_fitted(source, getattr(fitted, "source_", {}))
-        rows = read_rows(data, labels=labels, drop=drop, key=key, all_columns=True, **source)
+            source = _as_fitted(source, before)
+        rows = read_rows(
+            data, labels=labels, drop=drop, key=key, all_columns=True, fitted=before, **source
+        )
         wanted = _names_of(fitted)
         named = wanted if hasattr(fitted, "feature_names_in_") else None
         values, missing = matched(rows, named, fitted.n_features_in_, data)

@@ -105,6 +105,7 @@ def read_rows(
     normalize: bool | None = None,
     all_columns: bool = False,
     load: bool = True,
+    fitted: dict[str, Any] | None = None,
 ) -> Rows:
     """Read rows; of an AnnData file the matrix that is asked for, or none with ``load=False``.
 
@@ -142,8 +143,6 @@ def read_rows(
         if labels or column.dtype.kind not in "fiu"
     }
     names = np.asarray(adata.obs_names, dtype=str)
-    if normalize is None and use_rep is None:
-        _check_counts(path, adata, layer)
     if not load:
         return Rows(None, [], words, names, adata)
     from hgplvm._anndata import read_matrix
@@ -155,21 +154,10 @@ def read_rows(
         layer=layer,
         normalize=normalize,
         mask_var=None if all_columns else "auto",
+        fitted=fitted,
     )
     columns_read = list(matrix.columns.astype(str))
     return Rows(matrix.values, columns_read, words, names, adata, matrix.source)
-
-
-def _check_counts(path: Path, adata: Any, layer: str | None) -> None:
-    """Refuse raw counts in the words of the command line."""
-    from hgplvm._anndata import looks_like_counts
-
-    values = adata.X if layer is None else adata.layers.get(layer)
-    if values is not None and looks_like_counts(values):
-        raise ValueError(
-            f"{path} holds raw counts; add --normalize, which takes logarithms of counts per "
-            "10,000, or --use-rep X to take these numbers as they are."
-        )
 
 
 def read_anndata(path: Path) -> Any:
