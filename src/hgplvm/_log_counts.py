@@ -41,8 +41,9 @@ __all__ = ["CountUnits", "LogCountMean", "expected_log", "log_normalised"]
 
 # bases of the logarithm that are recognised
 BASES = (math.e, 2.0, 10.0)
-# how far from a whole number a count may be, and up to which count that is looked at
-ROUNDING, LOOKED_AT = 0.02, 100.0
+# how far from a whole number a count may be, or which share of it, and up to which count that is
+# looked at
+ROUNDING, ROUNDED, LOOKED_AT = 0.02, 1e-4, 1000.0
 # the smallest entry of a row may be one of these counts
 SMALLEST_COUNTS = (1, 2, 3, 4)
 # no count adds less than this to ``base^x``, and no logarithm of one is larger
@@ -148,7 +149,7 @@ def _unit(above: Array, base: float) -> float | None:
         # larger ones are too close to whole numbers to say anything
         if 2 * small.size < multiples.size:
             return None
-        if np.abs(small - np.rint(small)).max() < ROUNDING:
+        if (np.abs(small - np.rint(small)) < np.maximum(ROUNDING, ROUNDED * small)).all():
             return float(smallest / count)
     return None
 
