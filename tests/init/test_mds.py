@@ -10,6 +10,12 @@ from tests.memory import peak_bytes
 HYPERBOLIC = Hyperbolic()
 
 
+def embed(data, targets, *args, **options):
+    """Embed rows by the targets between them."""
+    unit = targets.between(data)
+    return mds.embed(unit, targets.weights(unit), *args, **options)
+
+
 def test_targets_are_squared_distances_less_the_nugget(normal):
     data = normal(40, 6)
     targets = mds.Targets.of(data)
@@ -45,7 +51,7 @@ def test_points_of_the_space_come_back_at_every_scale(manifold, normal, generato
     values, vectors = torch.linalg.eigh(-0.5 * centring.double() @ distance @ centring.double())
     data = vectors * values.clamp_min(0).sqrt()
     targets = mds.Targets(0.0, 1.0, distance.mean().item())
-    (found,) = mds.embed(data, targets, [1.0], 2, manifold, generator=generator, tol=1e-9)
+    (found,) = embed(data, targets, [1.0], 2, manifold, generator=generator, tol=1e-9)
     assert torch.allclose(manifold.pairwise_distance(found), distance, atol=0.02)
 
 
@@ -53,7 +59,7 @@ def test_each_scale_is_met(manifold, normal, generator):
     data = normal(60, 3)
     targets = mds.Targets.of(data)
     scales = [0.5, 1.0, 3.0]
-    found = list(mds.embed(data, targets, scales, 2, manifold, generator=generator, tol=1e-6))
+    found = list(embed(data, targets, scales, 2, manifold, generator=generator, tol=1e-6))
     medians = [median_distance(latents, manifold) for latents in found]
     # three dimensions do not fit into two, so the targets are not met, but their proportions are
     assert medians[1] / medians[0] == pytest.approx(2.0, rel=0.1)
@@ -65,7 +71,7 @@ def test_the_nugget_is_taken_off_the_distances(manifold, normal, generator):
     data = normal(40, 200)
     data[20:, 0] += 20.0
     data -= data.mean(0)
-    (x,) = mds.embed(data, mds.Targets.of(data), [4.0], 2, manifold, generator=generator)
+    (x,) = embed(data, mds.Targets.of(data), [4.0], 2, manifold, generator=generator)
     distance = manifold.pairwise_distance(x)
     assert distance[:20, :20].median() < 0.3 * distance[:20, 20:].median()
 
@@ -75,7 +81,7 @@ def test_rows_placed_against_others_land_where_they_would_be_among_them(
 ):
     data = normal(120, 2) @ normal(2, 10)
     targets = mds.Targets.of(data)
-    (together,) = mds.embed(data, targets, [1.5], 2, manifold, generator=generator, tol=1e-6)
+    (together,) = embed(data, targets, [1.5], 2, manifold, generator=generator, tol=1e-6)
     placed = mds.place(data[100:], data[:100], together[:100], targets, 1.5, manifold)
     offset = manifold.distance(placed, together[100:])
     assert offset.median() < 0.1 * 1.5
@@ -126,7 +132,7 @@ def test_targets_beyond_reach_are_cut(manifold, normal, generator):
     data = normal(30, 3)
     data[0] += 1e3
     targets = mds.Targets.of(data)
-    (latents,) = mds.embed(data, targets, [2.0], 2, manifold, generator=generator)
+    (latents,) = embed(data, targets, [2.0], 2, manifold, generator=generator)
     placed = mds.place(data[:1], data[1:], latents[1:], targets, 2.0, manifold)
     far = mds._aims(torch.tensor([1e9], dtype=torch.float64), 2.0, manifold).item()
     assert far == (24.0 if manifold.curved else 2e9)

@@ -11,7 +11,6 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
@@ -233,7 +232,60 @@ class _Scores(_Source):
         return scaled(self._scores, self._manifold, scale)
 
 
-class _Distances(_Source):
+class _Embedded(_Source):
+    """Landmarks, the first of the rows, embedded by targets between them; other rows by these."""
+
+    def __init__(
+        self, n_landmarks: int, n_components: int, manifold: Manifold, generator: torch.Generator
+    ) -> None:
+        self._n_landmarks, self._n_components = n_landmarks, n_components
+        self._manifold, self._generator = manifold, generator
+        self._probes: dict[float, Tensor] = {}
+
+    @abstractmethod
+    def _unit(self, rows: slice, others: slice) -> Tensor:
+        """Targets, of median 1, between some landmarks and others."""
+
+    @abstractmethod
+    def _weights(self, unit: Tensor) -> Tensor:
+        """Weights of targets in the stress."""
+
+    @abstractmethod
+    def _rest(self, latents: Tensor, scale: float) -> Tensor:
+        """Latents of the rows that are no landmarks, from those of the landmarks."""
+
+    def _embed(self, rows: slice, scales: Sequence[float], **options: Any) -> Iterator[Tensor]:
+        unit = self._unit(rows, rows)
+        return mds.embed(
+            unit,
+            self._weights(unit),
+            scales,
+            self._n_components,
+            self._manifold,
+            generator=self._generator,
+            **options,
+        )
+
+    def probes(self, scales: Sequence[float], sample: slice) -> Iterator[tuple[float, Tensor]]:
+        for scale, latents in zip(scales, self._embed(sample, scales), strict=True):
+            self._probes.setdefault(scale, latents)  # the first sample is the probe
+            yield scale, latents
+
+    def everything(self, scale: float) -> Tensor:
+        """Embed landmarks by the probe, then all of them together; then the other rows."""
+        latents, few = self._probes[scale], self._n_landmarks <= PROBE_ROWS
+        if not few:
+            unit = self._unit(slice(PROBE_ROWS, self._n_landmarks), slice(0, PROBE_ROWS))
+            more = mds.place_targets(unit, self._weights(unit), latents, scale, self._manifold)
+            latents = torch.cat([latents, more])
+        landmarks = slice(0, self._n_landmarks)
+        (latents,) = self._embed(landmarks, [scale], begin=latents, tol=1e-4 if few else 1e-3)
+        return torch.cat([latents, self._rest(latents, scale)])
+
+
+class _Distances(_Embedded):
+    """By targets from the distances of the rows."""
+
     def __init__(
         self,
         rows: Tensor,
@@ -242,55 +294,27 @@ class _Distances(_Source):
         manifold: Manifold,
         generator: torch.Generator,
     ) -> None:
+        super().__init__(min(len(rows), LANDMARK_ROWS), n_components, manifold, generator)
         self._rows, self._targets = rows, targets
-        self._n_components, self._manifold = n_components, manifold
-        self._generator = generator
-        self._probes: dict[float, Tensor] = {}
 
-    def probes(self, scales: Sequence[float], sample: slice) -> Iterator[tuple[float, Tensor]]:
-        found = mds.embed(
-            self._rows[sample],
-            self._targets,
-            scales,
-            self._n_components,
-            self._manifold,
-            generator=self._generator,
+    def _unit(self, rows: slice, others: slice) -> Tensor:
+        other = None if rows == others else self._rows[others]
+        return self._targets.between(self._rows[rows], other)
+
+    def _weights(self, unit: Tensor) -> Tensor:
+        return self._targets.weights(unit)
+
+    def _rest(self, latents: Tensor, scale: float) -> Tensor:
+        rows, anchors = self._rows[self._n_landmarks :], slice(0, PROBE_ROWS)
+        if not len(rows):
+            return latents[:0]
+        return mds.place(
+            rows, self._rows[anchors], latents[anchors], self._targets, scale, self._manifold
         )
-        for scale, latents in zip(scales, found, strict=True):
-            self._probes.setdefault(scale, latents)  # the first sample is the probe
-            yield scale, latents
-
-    def everything(self, scale: float) -> Tensor:
-        """Embed landmarks by the probe, then all of them together; then the other rows."""
-        rows, targets, manifold = self._rows, self._targets, self._manifold
-        latents = self._probes[scale]
-        landmarks = rows[:LANDMARK_ROWS]
-        if landmarks.shape[0] > PROBE_ROWS:
-            more = mds.place(
-                rows[PROBE_ROWS:LANDMARK_ROWS], rows[:PROBE_ROWS], latents, targets, scale, manifold
-            )
-            latents = torch.cat([latents, more])
-        (latents,) = mds.embed(
-            landmarks,
-            targets,
-            [scale],
-            self._n_components,
-            manifold,
-            generator=self._generator,
-            begin=latents,
-            tol=1e-4 if landmarks.shape[0] <= PROBE_ROWS else 1e-3,
-        )
-        if rows.shape[0] > LANDMARK_ROWS:
-            anchors = slice(0, PROBE_ROWS)
-            more = mds.place(
-                rows[LANDMARK_ROWS:], rows[anchors], latents[anchors], targets, scale, manifold
-            )
-            latents = torch.cat([latents, more])
-        return latents
 
 
-class _Paths(_Source):
-    """Landmarks by targets that follow the data; other rows between the landmarks.
+class _Paths(_Embedded):
+    """By targets that follow the data; other rows start between the landmarks.
 
     Parameters
     ----------
@@ -311,10 +335,9 @@ class _Paths(_Source):
         manifold: Manifold,
         generator: torch.Generator,
     ) -> None:
-        self._rows, self._landmarks, self._unit = rows, landmarks, unit
-        self._n_components, self._manifold = n_components, manifold
-        self._generator = generator
-        self._probes: dict[float, Tensor] = {}
+        super().__init__(len(landmarks), n_components, manifold, generator)
+        self._rows, self._landmarks, self._all = rows, landmarks, unit
+        self._mean = unit.mean().item()
 
     @classmethod
     def of(
@@ -334,51 +357,17 @@ class _Paths(_Source):
             return None
         return cls(rows, landmarks, unit, n_components, manifold, generator)
 
+    def _unit(self, rows: slice, others: slice) -> Tensor:
+        return self._all[rows, others]
+
     def _weights(self, unit: Tensor) -> Tensor:
         return mds.relative_weights(unit, self._mean)
 
-    @cached_property
-    def _mean(self) -> float:
-        return self._unit.mean().item()
-
-    def probes(self, scales: Sequence[float], sample: slice) -> Iterator[tuple[float, Tensor]]:
-        unit = self._unit[sample, sample]
-        found = mds.embed_targets(
-            unit,
-            self._weights(unit),
-            scales,
-            self._n_components,
-            self._manifold,
-            generator=self._generator,
-        )
-        for scale, latents in zip(scales, found, strict=True):
-            self._probes.setdefault(scale, latents)  # the first sample is the probe
-            yield scale, latents
-
-    def everything(self, scale: float) -> Tensor:
-        """Embed landmarks by the probe, then all of them together; then the other rows."""
-        manifold, latents = self._manifold, self._probes[scale]
-        if len(self._landmarks) > PROBE_ROWS:
-            unit = self._unit[PROBE_ROWS:, :PROBE_ROWS]
-            more = mds.place_targets(unit, self._weights(unit), latents, scale, manifold)
-            latents = torch.cat([latents, more])
-        (latents,) = mds.embed_targets(
-            self._unit,
-            self._weights(self._unit),
-            [scale],
-            self._n_components,
-            manifold,
-            generator=self._generator,
-            begin=latents,
-            tol=1e-4 if len(self._landmarks) <= PROBE_ROWS else 1e-3,
-        )
-        others = self._rows[len(self._landmarks) :]
-        if not len(others):
-            return latents
-        return torch.cat([latents, self._between(others, latents)])
-
-    def _between(self, rows: Tensor, latents: Tensor) -> Tensor:
+    def _rest(self, latents: Tensor, scale: float) -> Tensor:  # noqa: ARG002
         """Middles of the nearest landmarks, each weighted by the inverse squared distance."""
+        rows = self._rows[self._n_landmarks :]
+        if not len(rows):
+            return latents[:0]
         near = paths.nearest(rows, self._landmarks, min(NEAREST_LANDMARKS, len(latents)))
         apart = (rows.unsqueeze(1) - self._landmarks[near]).square().sum(2)
         weights = 1.0 / apart.clamp_min(1e-12 * apart.max().clamp_min(1e-300))

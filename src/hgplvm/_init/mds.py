@@ -26,7 +26,6 @@ __all__ = [
     "Targets",
     "denoised",
     "embed",
-    "embed_targets",
     "place",
     "place_targets",
     "relative_weights",
@@ -112,38 +111,6 @@ def denoised(data: Tensor, n_components: int, sample: Tensor, *, n_columns: int)
 
 
 def embed(
-    data: Tensor,
-    targets: Targets,
-    scales: Sequence[float],
-    n_components: int,
-    manifold: Manifold,
-    *,
-    generator: torch.Generator,
-    begin: Tensor | None = None,
-    max_iter: int = 60,
-    tol: float = 1e-3,
-) -> Iterator[Tensor]:
-    """Latents at each of the scales (median distances), each starting from the one before.
-
-    The stress ``Σ w (d - scale·t)²`` is minimised by L-BFGS in the metric until it falls by less
-    than `tol` of itself in a step. Raising the scale step by step avoids the folded embeddings that
-    a large scale gives on its own. Time and memory grow with the square of the rows.
-    """
-    unit = targets.between(data)
-    return embed_targets(
-        unit,
-        targets.weights(unit),
-        scales,
-        n_components,
-        manifold,
-        generator=generator,
-        begin=begin,
-        max_iter=max_iter,
-        tol=tol,
-    )
-
-
-def embed_targets(
     unit: Tensor,
     weights: Tensor,
     scales: Sequence[float],
@@ -155,7 +122,13 @@ def embed_targets(
     max_iter: int = 60,
     tol: float = 1e-3,
 ) -> Iterator[Tensor]:
-    """Do the same for given targets [N, N], of median 1, and their weights."""
+    """Latents at each of the scales (median distances), each starting from the one before.
+
+    From targets [N, N], of median 1, and their weights. The stress ``Σ w (d - scale·t)²`` is
+    minimised by L-BFGS in the metric until it falls by less than `tol` of itself in a step. Raising
+    the scale step by step avoids the folded embeddings that a large scale gives on its own. Time
+    and memory grow with the square of the rows.
+    """
     weights = weights.clone().fill_diagonal_(0.0)
     latents = begin
     for scale in scales:
