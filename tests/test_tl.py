@@ -421,6 +421,20 @@ def test_a_cell_without_counts_is_named():
     assert untouched(adata)
 
 
+@pytest.mark.parametrize("stored", [np.asarray, sp.csr_matrix])
+def test_genes_with_a_missing_entry_are_kept(stored):
+    raw, _ = cells_with_a_tree()
+    scanpy.pp.normalize_total(raw)
+    scanpy.pp.log1p(raw)
+    values = raw.X.toarray()
+    if stored is np.asarray:
+        values[3, 5] = values[8, 7] = np.nan
+    adata = anndata.AnnData(stored(values))
+    tl.hgplvm(adata, "sparse", max_iter=2)
+    seen = (np.nan_to_num(values) > 0).any(0)
+    assert len(adata.uns["hgplvm"]["features"]) == seen.sum()
+
+
 def test_a_gene_that_is_never_seen_is_left_out(caplog):
     counts = COUNTS.copy()
     counts[:, 2] = 0.0

@@ -122,6 +122,23 @@ def test_missing_entries(model):
     assert error < 0.95 * np.square(TRAIN.mean(0) - TRAIN)[gaps].mean()
 
 
+def test_gaps_are_no_noise_of_entries():
+    """Scores of incomplete rows are less sure; their entries are as noisy as before."""
+    gaps = np.random.default_rng(0).random(TRAIN.shape) < 0.3
+    gaps[110:] = False
+    model = hgplvm.HGPLVM(random_state=0, max_iter=10).fit(np.where(gaps, np.nan, TRAIN))
+    assert np.isclose(model.noise_rows_.mean(), 1.0)
+    whole = hgplvm.HGPLVM(random_state=0, max_iter=10).fit(TRAIN).noise_rows_
+    shares = model.noise_rows_[:110].mean() / whole[:110].mean()
+    assert 0.85 < shares < 1.15
+
+
+def test_a_row_of_which_nothing_is_known(model):
+    nothing = np.full((1, TRAIN.shape[1]), np.nan)
+    assert model.score(nothing) == 0.0
+    assert np.isfinite(model.transform(nothing)).all()
+
+
 def test_files_keep_all_of_it(model, tmp_path):
     model.save(tmp_path / "model")
     loaded = hgplvm.load(tmp_path / "model")
