@@ -97,21 +97,10 @@ class CountUnits:
         above = _above_zero(rows)
         some = above[:: -(-len(above) // FIRST_ROWS)]
         for base in BASES:
-            if all(_unit(row, base) is None for row in some if row.size):
-                continue
-            found = [(_unit(row, base), row) for row in above if row.size]
-            units = np.array([np.nan if unit is None else unit for unit, _ in found])
-            if np.isnan(units).sum() > ODD_ROWS * len(units):
-                continue
-            # most rows have counts beyond one: of these alone anything is a multiple
-            several = sum(
-                np.expm1(math.log(base) * row.max()) > 1.5 * unit for unit, row in found if unit
-            )
-            if not several > 0.5 * len(above):
-                continue
-            every = np.full(len(above), np.nanmedian(units))
-            every[[row.size > 0 for row in above]] = np.where(np.isnan(units), every[0], units)
-            return cls(base, every)
+            if (_units(some, base) > 0).any():
+                units = _units(above, base)
+                if _explained(above, base, units):
+                    return cls(base, np.where(units > 0, units, np.nanmedian(units)))
         return None
 
     def at_median_depth(self, rows: Any) -> Any:
@@ -152,6 +141,23 @@ def _unit(above: Array, base: float) -> float | None:
         if (np.abs(small - np.rint(small)) < np.maximum(ROUNDING, ROUNDED * small)).all():
             return float(smallest / count)
     return None
+
+
+def _units(above: list[Array], base: float) -> Array:
+    """U of each row, from its entries above zero; NaN where there is none."""
+    found = [_unit(row, base) if row.size else None for row in above]
+    return np.array([np.nan if unit is None else unit for unit in found])
+
+
+def _explained(above: list[Array], base: float, units: Array) -> bool:
+    """Whether nearly all rows have a unit, and most have counts beyond one.
+
+    Of ones alone anything is a multiple.
+    """
+    filled = [(row, unit) for row, unit in zip(above, units, strict=True) if row.size]
+    odd = sum(not unit > 0 for _, unit in filled)
+    several = sum(np.expm1(math.log(base) * row.max()) > 1.5 * unit for row, unit in filled)
+    return odd <= ODD_ROWS * len(filled) and several > 0.5 * len(above)
 
 
 def unlogged(rows: Array, base: float, units: Array) -> Array:
