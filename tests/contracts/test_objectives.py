@@ -23,18 +23,17 @@ from hgplvm.objectives import (
 )
 from hgplvm.objectives.responses import Imputation
 
-from .covariates import BatchFunction, Tagged
 from .spaces import PAIRS
 
 N, D, Q = 14, 3, 2
 
 
-def exact(data, covariance, noise, imputation=None):
-    return ExactObjective(data, covariance, noise, imputation=imputation)
+def exact(data, covariance, noise, imputation=None, effects=None):
+    return ExactObjective(data, covariance, noise, imputation=imputation, effects=effects)
 
 
 def collapsed(kind, **options):
-    def make(data, covariance, noise, imputation=None):
+    def make(data, covariance, noise, imputation=None, effects=None):
         return kind(
             data,
             covariance,
@@ -43,6 +42,7 @@ def collapsed(kind, **options):
             inducing_update=100,
             generator=torch.Generator().manual_seed(1),
             imputation=imputation,
+            effects=effects,
             **options,
         )
 
@@ -50,7 +50,7 @@ def collapsed(kind, **options):
 
 
 def vecchia(n_inducing):
-    def make(data, covariance, noise, imputation=None):
+    def make(data, covariance, noise, imputation=None, effects=None):
         return VecchiaObjective(
             data,
             covariance,
@@ -60,6 +60,7 @@ def vecchia(n_inducing):
             n_inducing=n_inducing,
             generator=torch.Generator().manual_seed(1),
             imputation=imputation,
+            effects=effects,
         )
 
     return make
@@ -238,38 +239,3 @@ def test_inducing_points_that_are_all_rows_make_the_exact_likelihood(kernel, man
     exact_value = ExactObjective(data, covariance, noise).value(parameters)
     assert bound <= exact_value + 1e-6
     assert math.isclose(bound, exact_value, rel_tol=1e-4)
-
-
-@pytest.mark.parametrize("base", [Hyperbolic(), Flat()], ids=lambda m: m.name)
-@pytest.mark.parametrize("objective", OBJECTIVES)
-def test_a_covariate_is_one_file(objective, base, normal):
-    """Batches as in `covariates.py`: gradients of all parameters, in every objective."""
-    space = Tagged(base)
-    covariance = BatchFunction(space, Exponential())
-    parameters = start(covariance, normal, std=objective == "bayesian")
-    batch = torch.arange(N, dtype=torch.float64)[:, None] % 3
-    latents = torch.cat([parameters.latents[:, :-1], batch], dim=1)
-    parameters = Parameters(latents, parameters.logs, parameters.free)
-    made = OBJECTIVES[objective](normal(N, D), covariance, UniformNoise(0.05))
-    check_gradient(made, parameters, normal)
-
-
-def test_a_covariate_enters_the_exact_likelihood(normal):
-    """Against ``σ ρ∘R + γ L``, written out."""
-    space = Tagged(Hyperbolic())
-    covariance = BatchFunction(space, Exponential())
-    parameters = start(covariance, normal, std=False)
-    batch = torch.arange(N, dtype=torch.float64)[:, None] % 3
-    latents = torch.cat([parameters.latents[:, :-1], batch], dim=1)
-    values = parameters.values
-    same = (batch == batch.mT).double()
-    share = values["batch_share"] / (1.0 + values["batch_share"])
-    rho = torch.exp(-Hyperbolic().pairwise_distance(latents[:, :-1]) / values["length_scale"])
-    matrix = values["variance"] * rho * (1.0 - share + share * same)
-    matrix = matrix + values["batch_variance"] * same + 0.2 * torch.eye(N).double()
-    data = normal(N, D)
-    law = torch.distributions.MultivariateNormal(torch.zeros(N).double(), matrix)
-    found = ExactObjective(data, covariance, UniformNoise()).value(
-        Parameters(latents, parameters.logs, ())
-    )
-    assert math.isclose(found, law.log_prob(data.mT).sum().item(), rel_tol=1e-10)

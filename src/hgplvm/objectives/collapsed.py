@@ -6,6 +6,9 @@ Bayesian model those of a quadrature over ``q(x_i)``. Then ``Ψ₁ = Σ_h w_h K^
 
     ∂F/∂K^(h) = w_h (∂F/∂Ψ₁ + 2 ∂F/∂Ψ₂ K^(h))
 
+Effects of covariates (:mod:`hgplvm.objectives.effects`) are further columns U of K_nm, with the
+same value at all nodes of a row, and the identity in K_mm.
+
 Two passes over the rows: one sums the statistics, one turns the bound's derivatives into gradients
 of rows. Nothing of size N×M or N×N is held: keeping the results of the first pass for the second
 would cost as much in memory traffic as computing them again.
@@ -24,9 +27,11 @@ from hgplvm.covariance import CovarianceFunction, CovarianceGradient, Pairs
 from hgplvm.manifolds import wrapped_normal
 from hgplvm.noise import Noise
 from hgplvm.objectives.bound import Bound, Statistics, collapsed_bound
+from hgplvm.objectives.effects import EffectsPosterior, LinearEffects
 from hgplvm.objectives.features import add_inducing_gradient, jittered_gram
 from hgplvm.objectives.gaussian import GaussianObjective
 from hgplvm.objectives.parameters import Evaluation, Parameters
+from hgplvm.objectives.predictive import Posterior, collapsed_posterior
 from hgplvm.objectives.responses import Imputation
 
 __all__ = ["BayesianObjective", "CollapsedObjective", "SparseObjective"]
@@ -68,8 +73,9 @@ class CollapsedObjective(GaussianObjective, ABC):
         generator: torch.Generator,
         chunk_size: int | None = None,
         imputation: Imputation | None = None,
+        effects: LinearEffects | None = None,
     ) -> None:
-        super().__init__(data, covariance, noise, imputation)
+        super().__init__(data, covariance, noise, imputation, effects)
         self.n_inducing = n_inducing
         self.inducing_update = inducing_update
         self.generator = generator
@@ -111,7 +117,7 @@ class CollapsedObjective(GaussianObjective, ABC):
         """Bound alone: one pass."""
         if self.inducing.numel() == 0:
             self.draw(parameters)
-        gram = jittered_gram(self.covariance.at(parameters.values), self.inducing)
+        gram = self._inducing_gram(parameters)
         bound = collapsed_bound(gram, self.statistics(parameters, self.data))
         beyond = self.responses.entropy + self.noise.evidence(parameters)
         return bound.value + beyond - self._divergence(parameters)
@@ -122,12 +128,14 @@ class CollapsedObjective(GaussianObjective, ABC):
             self.draw(parameters)
         covariance = self.covariance.at(parameters.values)
         statistics = self.statistics(parameters, self.data)
-        bound = collapsed_bound(jittered_gram(covariance, self.inducing), statistics)
+        bound = collapsed_bound(self._inducing_gram(parameters), statistics)
+        u, m = self.effect_features(parameters), len(self.inducing)
+        by_effects: list[Tensor] = []  # ∂F/∂U
 
         total = CovarianceGradient(parameters.free, self.data)
         precision = 1.0 / self.noise.variances(parameters)  # w
         total.add_diagonal(covariance, bound.psi0 * precision.expand(self.n_rows).sum())
-        add_inducing_gradient(covariance, self.inducing, bound.gram, total)
+        add_inducing_gradient(covariance, self.inducing, bound.gram[:m, :m], total)
         by_row: list[Tensor] = []  # ∂F/∂w
         divergence = 0.0
         rows_gradient: dict[str, list[Tensor]] = {}
@@ -136,8 +144,11 @@ class CollapsedObjective(GaussianObjective, ABC):
             frames = []
             for rows, chunk in self._chunks(block, nodes, len(weights)):
                 pairs = covariance.pairs(chunk, self.inducing)
-                by_value, more = self._by_value(bound, pairs, rows, weights, precision)
+                by_value, more = self._by_value(bound, pairs, u[rows], rows, weights, precision)
                 by_row += more
+                if self.effects is not None:
+                    by_effects.append(by_value[:, m:].reshape(len(u[rows]), -1, u.shape[1]).sum(1))
+                    by_value = by_value[:, :m].contiguous()
                 frames.append(pairs.back(by_value, total))
             part, block_divergence = self._rows_gradient(
                 parameters, block, nodes, torch.cat(frames)
@@ -152,6 +163,9 @@ class CollapsedObjective(GaussianObjective, ABC):
             by_noise = -precision * bound.log_precision
         gradients = {name: torch.cat(parts) for name, parts in rows_gradient.items()}
         gradients |= {**total.gradients(), **self.noise.gradients(parameters, by_noise)}
+        if self.effects is not None:  # U is also in ψ₀ = Σ w_n (σ + ‖U_n‖²)
+            spread = 2.0 * bound.psi0 * precision.expand(self.n_rows)[:, None] * u
+            gradients |= self.effects.gradients(u, torch.cat(by_effects) + spread)
         beyond = self.responses.entropy + self.noise.evidence(parameters)
         total_value = bound.value + beyond - divergence
         return Evaluation(total_value, parameters.flat(gradients["latents"], gradients))
@@ -161,7 +175,8 @@ class CollapsedObjective(GaussianObjective, ABC):
     def statistics(self, parameters: Parameters, data: Tensor) -> Statistics:
         """First pass: sums over the rows, of data that may be those before their rotation."""
         covariance = self.covariance.at(parameters.values)
-        m, unseen = self.inducing.shape[0], self.responses.unseen
+        u, unseen = self.effect_features(parameters), self.responses.unseen
+        m = self.inducing.shape[0] + u.shape[1]
         psi2 = data.new_zeros(m, m)
         projection = data.new_zeros(m, data.shape[1])
         missing = None if unseen is None else torch.zeros_like(psi2)
@@ -170,7 +185,8 @@ class CollapsedObjective(GaussianObjective, ABC):
         for block in self._blocks():
             nodes, weights = self._nodes(parameters, block)
             for rows, chunk in self._chunks(block, nodes, len(weights)):
-                value = covariance.gram(chunk, self.inducing)  # [n·H, M], a row's nodes together
+                # [n·H, M + q], a row's nodes together
+                value = _beside(covariance.gram(chunk, self.inducing), u[rows])
                 weighted, psi1 = value, value
                 if len(weights) > 1:
                     weighted = (value.view(-1, len(weights), m) * weights[:, None]).view(-1, m)
@@ -191,19 +207,26 @@ class CollapsedObjective(GaussianObjective, ABC):
             log_precision, precision = self.n_rows * w.log().item(), self.n_rows * w.item()
             psi2, projection, squares = psi2 * w, projection * w, squares * w.item()
             missing = None if missing is None else missing * w.square()
-        psi0 = covariance.diagonal * precision
+        psi0 = covariance.diagonal * precision + float((w * u.square().sum(1)).sum())
         return Statistics(
             self.n_rows, self.n_columns, log_precision, psi0, psi2, projection, squares, missing
         )
 
     def _by_value(
-        self, bound: Bound, pairs: Pairs, rows: slice, weights: Tensor, precision: Tensor
+        self,
+        bound: Bound,
+        pairs: Pairs,
+        effects: Tensor,
+        rows: slice,
+        weights: Tensor,
+        precision: Tensor,
     ) -> tuple[Tensor, list[Tensor]]:
-        """``∂F/∂K^(h)`` for a chunk [n·H, M], and with noise for each row ``∂F/∂w`` [n].
+        """``∂F/∂K^(h)`` for a chunk [n·H, M + q], and with noise for each row ``∂F/∂w`` [n].
 
-        ``∂F/∂w_n = ½ [D/w_n + Σ_h ∂F/∂K^(h)∘K^(h)/w_n + ψ₁ₙ·∂F/∂ψ₁ₙ - ‖y_n‖² - u_n - Dσ]``.
+        ``∂F/∂w_n = ½ [D/w_n + Σ_h ∂F/∂K^(h)∘K^(h)/w_n + ψ₁ₙ·∂F/∂ψ₁ₙ - ‖y_n‖² - u_n - Dσ_n]``
+        with ``σ_n = σ + ‖U_n‖²``.
         """
-        value, n_nodes = pairs.value(), len(weights)
+        value, n_nodes = _beside(pairs.value(), effects), len(weights)
         shape = (-1, n_nodes, value.shape[1])
         per_row, unseen = self.noise.per_row, self.responses.unseen
         # one precision for all is multiplied into the small matrices
@@ -228,13 +251,59 @@ class CollapsedObjective(GaussianObjective, ABC):
         whole = (by_value * value).view(len(w), -1).sum(1)
         squares = self.data[rows].square().sum(1) + (0.0 if unseen is None else unseen[rows])
         by_w = 0.5 * (
-            self.n_columns * (1.0 / w - pairs.covariance.diagonal)
+            self.n_columns * (1.0 / w - pairs.covariance.diagonal - effects.square().sum(1))
             + whole
             + (psi1 * through_psi1).sum(1)
             - squares
         )
         by_value.view(len(w), -1).mul_(w[:, None])
         return by_value, [by_w]
+
+    def _inducing_gram(self, parameters: Parameters) -> Tensor:
+        """K_mm with its jitter, and the identity for effects: [M + q, M + q]."""
+        gram = jittered_gram(self.covariance.at(parameters.values), self.inducing)
+        if self.effects is None:
+            return gram
+        eye = torch.eye(self.n_effects, dtype=gram.dtype, device=gram.device)
+        return torch.block_diag(gram, eye)
+
+    # --- posteriors -----------------------------------------------------------------------
+
+    def posterior(self, parameters: Parameters, data: Tensor) -> Posterior:
+        """Predictions from inducing points; with effects, their columns stand behind these."""
+        return collapsed_posterior(
+            self.inducing,
+            self.statistics(parameters, data),
+            self.covariance.at(parameters.values),
+            noise=0.0,
+            gram=self._inducing_gram(parameters),
+        )
+
+    def marginals(self, parameters: Parameters) -> tuple[Tensor, Tensor]:
+        """Means and variances under q(x): of the nodes' predictions, and between these."""
+        covariance = self.covariance.at(parameters.values)
+        posterior, u = self.posterior(parameters, self.data), self.effect_features(parameters)
+        means, variances = [], []
+        for block in self._blocks():
+            nodes, weights = self._nodes(parameters, block)
+            for rows, chunk in self._chunks(block, nodes, len(weights)):
+                c = _beside(covariance.gram(chunk, self.inducing), u[rows])
+                own = u[rows].square().sum(1).repeat_interleave(len(weights))
+                a, _, spread = posterior.reading(c, more=own)
+                each = (a @ posterior.basis).view(-1, len(weights), posterior.basis.shape[1])
+                mean = (each * weights[:, None]).sum(1)
+                between = (each - mean[:, None]).square().mean(2)
+                means.append(mean)
+                variances.append(((spread.view(-1, len(weights)) + between) * weights).sum(1))
+        return torch.cat(means), torch.cat(variances)
+
+    def effects_posterior(self, parameters: Parameters, data: Tensor) -> EffectsPosterior:
+        """From the columns behind the inducing points."""
+        assert self.effects is not None
+        found, m = self.posterior(parameters, data), len(self.inducing)
+        mean = found.coefficients[m:] @ found.basis
+        scales = self.effects.scales(parameters).to(mean)
+        return EffectsPosterior.of(scales, mean, found.inverse[m:, m:])
 
     def _blocks(self) -> Iterator[slice]:
         """Rows whose nodes are points together: arrays of size [rows, H, Q+1]."""
@@ -267,6 +336,13 @@ class CollapsedObjective(GaussianObjective, ABC):
     @abstractmethod
     def _divergence(self, parameters: Parameters) -> float:
         """KL divergence of all rows."""
+
+
+def _beside(value: Tensor, effects: Tensor) -> Tensor:
+    """Values [n·H, M] with the effects of their rows [n, q], the same for all nodes of one."""
+    if not effects.shape[1]:
+        return value
+    return torch.cat([value, effects.repeat_interleave(len(value) // len(effects), 0)], dim=1)
 
 
 class SparseObjective(CollapsedObjective):
@@ -325,6 +401,7 @@ class BayesianObjective(CollapsedObjective):
         generator: torch.Generator,
         chunk_size: int | None = None,
         imputation: Imputation | None = None,
+        effects: LinearEffects | None = None,
     ) -> None:
         super().__init__(
             data,
@@ -335,6 +412,7 @@ class BayesianObjective(CollapsedObjective):
             generator=generator,
             chunk_size=chunk_size,
             imputation=imputation,
+            effects=effects,
         )
         self.prior_scale = prior_scale
         self.kl = kl

@@ -9,7 +9,7 @@
 An evaluation takes one Cholesky and one inverse from it. Everything of size N×N is filled and read
 in tiles of the lower triangle, so that temporaries stay in the cache and three N×N arrays suffice.
 With missing entries (:mod:`hgplvm.objectives.responses`) YYᵀ gains diag(u), as if Y had the further
-columns diag(√u).
+columns diag(√u). Effects of covariates add ``UUᵀ`` to C, and ``∂F/∂U = 2GU``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from hgplvm import _linalg as linalg
 from hgplvm._threads import long_operation
 from hgplvm.covariance import Covariance, CovarianceFunction, CovarianceGradient
 from hgplvm.noise import Noise
+from hgplvm.objectives.effects import EffectsPosterior, LinearEffects
 from hgplvm.objectives.gaussian import GaussianObjective
 from hgplvm.objectives.parameters import Evaluation, Parameters
 from hgplvm.objectives.responses import Imputation
@@ -47,8 +48,9 @@ class ExactObjective(GaussianObjective):
         noise: Noise,
         *,
         imputation: Imputation | None = None,
+        effects: LinearEffects | None = None,
     ) -> None:
-        super().__init__(data, covariance, noise, imputation)
+        super().__init__(data, covariance, noise, imputation, effects)
         self._memory = data.new_empty(0)  # K: fresh pages at every evaluation would cost more
         self.tile = tile_size(data.device)
 
@@ -68,7 +70,7 @@ class ExactObjective(GaussianObjective):
         gram = self._gram(self.covariance.at(parameters.values), parameters.latents)
         data, unseen = self.responses.data, self.responses.unseen
         with long_operation(self.n_rows):
-            factor = linalg.cholesky(gram, shift=self.noise.variances(parameters))
+            factor = self._factor(gram, parameters)
             quadratic = (linalg.solve_cholesky(factor, data) * data).sum()
             if unseen is not None:
                 quadratic += (linalg.inverse_from_cholesky(factor).diagonal() * unseen).sum()
@@ -80,7 +82,7 @@ class ExactObjective(GaussianObjective):
         gram = self._gram(covariance, parameters.latents)
         data, unseen = self.responses.data, self.responses.unseen
         with long_operation(self.n_rows):
-            factor = linalg.cholesky(gram, shift=self.noise.variances(parameters))
+            factor = self._factor(gram, parameters)
             alpha = linalg.solve_cholesky(factor, data)  # [N, D]
             inverse = linalg.inverse_from_cholesky(factor)
         quadratic = (alpha * data).sum()  # tr αᵀY
@@ -95,7 +97,42 @@ class ExactObjective(GaussianObjective):
         latents = self._back(covariance, parameters.latents, gram, alpha, inverse, total)
         by_noise = by_noise if self.noise.per_row else by_noise.sum()
         logs = {**total.gradients(), **self.noise.gradients(parameters, by_noise)}
+        if self.effects is not None:  # 2GU
+            u = self.effects.features(parameters)
+            by_features = alpha @ (alpha.mT @ u) - self.n_columns * (inverse @ u)
+            logs |= self.effects.gradients(u, by_features)
         return Evaluation(value, parameters.flat(latents, logs))
+
+    # --- posteriors -----------------------------------------------------------------------
+
+    def marginals(self, parameters: Parameters) -> tuple[Tensor, Tensor]:
+        """``Y - AC⁻¹Y`` and ``a - a² diag C⁻¹``."""
+        inverse = self._inverse(parameters)
+        a = self.noise.variances(parameters).expand(self.n_rows)
+        mean = self.data - a[:, None] * (inverse @ self.data)
+        return mean, (a - a.square() * inverse.diagonal()).clamp_min(0.0)
+
+    def effects_posterior(self, parameters: Parameters, data: Tensor) -> EffectsPosterior:
+        """``β/√Γ``: mean ``UᵀC⁻¹Y``, covariance ``I - UᵀC⁻¹U``."""
+        assert self.effects is not None
+        u = self.effects.features(parameters)
+        weighted = u.mT @ self._inverse(parameters)
+        scales = self.effects.scales(parameters)
+        return EffectsPosterior.of(scales, weighted @ data, weighted @ u)
+
+    def _inverse(self, parameters: Parameters) -> Tensor:
+        """C⁻¹."""
+        gram = self._gram(self.covariance.at(parameters.values), parameters.latents)
+        with long_operation(self.n_rows):
+            return linalg.inverse_from_cholesky(self._factor(gram, parameters))
+
+    def _factor(self, gram: Tensor, parameters: Parameters) -> Tensor:
+        """L, from K, which comes back as it was."""
+        shift = self.noise.variances(parameters)
+        if self.effects is None:
+            return linalg.cholesky(gram, shift=shift)
+        u = self.effects.features(parameters)
+        return linalg.cholesky(gram + u @ u.mT, shift=shift)
 
     def _log_likelihood(self, factor: Tensor, quadratic: Tensor) -> float:
         log_det = linalg.log_det_from_cholesky(factor)

@@ -18,17 +18,19 @@ nearest neighbours  the nearest training latents    ``b``, ``t`` of that   their
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import torch
 from torch import Tensor
 
 from hgplvm import _linalg as linalg
+from hgplvm._batches import BatchCovariance
 from hgplvm._threads import long_operation
 from hgplvm.covariance import Covariance, Pairs
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._neighbors import nearest_to
+from hgplvm.manifolds._tagged import Tagged
 from hgplvm.objectives.bound import Statistics
 from hgplvm.objectives.features import jittered_gram
 
@@ -62,6 +64,9 @@ class Predictor(Protocol):
     def near(self, x: Tensor, /) -> Posterior:
         """Return the posterior that holds around each x [n, ·]."""
 
+    def with_tag(self, tag: Tensor, /) -> Predictor:
+        """Predict for rows of these batches."""
+
 
 @dataclass(frozen=True)
 class Posterior:
@@ -84,6 +89,9 @@ class Posterior:
         W.
     missing_variance : Tensor [r, D], optional
         Variances of the basis rows' entries, where some were missing from the data.
+    tag : Tensor [n_tags], optional
+        Of the batches that are predicted, where points carry those of theirs; without it, the
+        points that are asked for carry their own.
     """
 
     covariance: Covariance
@@ -93,11 +101,17 @@ class Posterior:
     basis: Tensor
     inverse: Tensor
     missing_variance: Tensor | None = None
+    tag: Tensor | None = None
 
     @property
     def manifold(self) -> Manifold:
         """Latent space."""
-        return self.covariance.manifold
+        return _space(self.covariance, self.tag)
+
+    @property
+    def diagonal(self) -> float:
+        """``k(x, x)``."""
+        return _diagonal(self.covariance, self.tag)
 
     @property
     def local(self) -> bool:
@@ -115,6 +129,7 @@ class Posterior:
 
     def pairs(self, x: Tensor) -> Pairs:
         """Evaluate the kernel between each x and the points: [n, m], or [n, 1, m] if local."""
+        x = _tagged(self.covariance, x, self.tag)
         return self.covariance.pairs(x.unsqueeze(1) if self.local else x, self.points)
 
     def cross(self, pairs: Pairs) -> Tensor:
@@ -127,15 +142,25 @@ class Posterior:
             return pairs.back(by_cross)
         return pairs.back(by_cross.unsqueeze(1)).squeeze(1)
 
-    def reading(self, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Coefficients a [n, r], ``cW`` [n, m] and the variance v [n], its noise included."""
+    def reading(
+        self, c: Tensor, more: Tensor | float = 0.0
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Coefficients a [n, r], ``cW`` [n, m] and the variance v [n], its noise included.
+
+        `more` is what k(x, x) has beyond that of the kernel.
+        """
         weights = rows_times(c, self.inverse)
         same = self.coefficients is self.inverse
         a = weights if same else rows_times(c, self.coefficients)
-        total = self.covariance.diagonal + self.noise
+        least = self.covariance.diagonal + self.noise
+        total = self.diagonal + self.noise + more
         # never below the noise, whatever rounding says
-        spread = (total - (c * weights).sum(1)).clamp_min(max(self.noise, 1e-12 * total))
+        spread = (total - (c * weights).sum(1)).clamp_min(max(self.noise, 1e-12 * least))
         return a, weights, spread
+
+    def with_tag(self, tag: Tensor) -> Posterior:
+        """Predict for these batches."""
+        return replace(self, tag=tag)
 
     def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean [n, D] and variance [n] of a new row at each x, its noise included."""
@@ -159,6 +184,26 @@ class Posterior:
         mean, variance = self.predict(x)
         misfit = ((rows - mean) * observed).square().sum(1)
         return log_normal(observed.sum(1), misfit, variance)
+
+
+def _tagged(covariance: Covariance, x: Tensor, tag: Tensor | None) -> Tensor:
+    """Points with a tag, where there is one."""
+    if tag is None or not isinstance(covariance.manifold, Tagged):
+        return x
+    return covariance.manifold.tagged(x, tag)
+
+
+def _space(covariance: Covariance, tag: Tensor | None) -> Manifold:
+    """Space of the points that are asked for."""
+    space = covariance.manifold
+    return space.base if tag is not None and isinstance(space, Tagged) else space
+
+
+def _diagonal(covariance: Covariance, tag: Tensor | None) -> float:
+    """``k(x, x)`` of points with a tag."""
+    if tag is None or not isinstance(covariance, BatchCovariance):
+        return covariance.diagonal
+    return covariance.at_tags(tag)
 
 
 def rows_times(c: Tensor, matrix: Tensor) -> Tensor:
@@ -216,15 +261,21 @@ def exact_posterior(
 
 
 def collapsed_posterior(
-    inducing: Tensor, statistics: Statistics, covariance: Covariance, *, noise: float
+    inducing: Tensor,
+    statistics: Statistics,
+    covariance: Covariance,
+    *,
+    noise: float,
+    gram: Tensor | None = None,
 ) -> Posterior:
     """Predictions of the sparse and the Bayesian model: ``m = k E``, ``v = σ + β⁻¹ - k W kᵀ``.
 
+    `gram` is K_mm where the statistics are of more features than those of the inducing points.
     With ``K_mm = LLᵀ`` and ``S = (I + L⁻¹Ψ₂L⁻ᵀ)⁻¹``: ``LᵀE = S L⁻¹P`` and
     ``W = K_mm⁻¹ - A⁻¹ = L⁻ᵀ(I - S)L⁻¹``.
     """
-    gram = jittered_gram(covariance, inducing)
-    eye = torch.eye(len(inducing), dtype=inducing.dtype, device=inducing.device)
+    gram = jittered_gram(covariance, inducing) if gram is None else gram
+    eye = torch.eye(len(gram), dtype=gram.dtype, device=gram.device)
     whitener = torch.linalg.solve_triangular(linalg.cholesky(gram), eye, upper=False)  # L⁻¹
     white = whitener @ statistics.psi2 @ whitener.mT
     inner = linalg.inverse_from_cholesky(linalg.cholesky_shifted(white))  # S
@@ -265,6 +316,8 @@ class NeighborPosterior:
         Noise variances of the training rows, where they differ from that of a new row.
     missing_variance : Tensor [N, D], optional
         Variances of entries that were imputed, 0 for the others.
+    tag : Tensor [n_tags], optional
+        As of :class:`Posterior`.
     """
 
     covariance: Covariance
@@ -277,11 +330,16 @@ class NeighborPosterior:
     smooth_covariance: Tensor
     row_noise: Tensor | None = None
     missing_variance: Tensor | None = None
+    tag: Tensor | None = None
 
     @property
     def manifold(self) -> Manifold:
         """Latent space."""
-        return self.covariance.manifold
+        return _space(self.covariance, self.tag)
+
+    def with_tag(self, tag: Tensor) -> NeighborPosterior:
+        """Predict for these batches."""
+        return replace(self, tag=tag)
 
     @property
     def row_entries(self) -> int:
@@ -291,7 +349,8 @@ class NeighborPosterior:
 
     def near(self, x: Tensor) -> Posterior:
         """Posterior around each x, from its nearest training rows."""
-        return self.of(nearest_to(self.manifold, x, self.latents, self.n_neighbors))
+        x = _tagged(self.covariance, x, self.tag)
+        return self.of(nearest_to(self.covariance.manifold, x, self.latents, self.n_neighbors))
 
     def of(self, neighbors: Tensor) -> Posterior:
         """Posterior from given training rows [n, k]."""
@@ -327,4 +386,5 @@ class NeighborPosterior:
             basis=torch.cat([self.data[neighbors], self.smooth_mean.expand(n, m, d)], dim=1),
             inverse=inverse,
             missing_variance=missing_variance,
+            tag=self.tag,
         )

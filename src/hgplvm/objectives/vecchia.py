@@ -24,6 +24,9 @@ For M = 0 this is the sum above. The gradient, with ``ρ = r - Eᵀt`` and ``q =
     ∂F/∂C   = ½ (h vᵀ + v hᵀ),   h = e v + (C_nn⁻¹ u, 0),   u = (Y_n ρ + Φ_n q)/f
     ∂F/∂φ_a = -v_a (q/f + Σ_b h_b φ_b) - h_a t
 
+Effects of covariates (:mod:`hgplvm.objectives.effects`) are further features U, which belong to the
+smooth part as φ does. They are in no group's covariance, so that ``∂F/∂U_a = -v_a q/f``.
+
 Groups are independent: they are worked on in chunks, in batched k×k algebra. The data enter
 through ``s = Y_g r`` alone (``‖r‖² = v·s``), for which the products of a group's rows with each
 other can be kept until neighbours are drawn anew: a step then costs the same for any number of
@@ -45,9 +48,11 @@ from hgplvm import _linalg as linalg
 from hgplvm.covariance import Covariance, CovarianceFunction, CovarianceGradient, Pairs
 from hgplvm.manifolds._neighbors import max_min_order, nearest_earlier
 from hgplvm.noise import Noise
+from hgplvm.objectives.effects import EffectsPosterior, LinearEffects
 from hgplvm.objectives.features import InducingFeatures
 from hgplvm.objectives.gaussian import GaussianObjective
 from hgplvm.objectives.parameters import Evaluation, Parameters
+from hgplvm.objectives.predictive import NeighborPosterior
 from hgplvm.objectives.responses import Imputation, Responses
 
 __all__ = ["VecchiaObjective"]
@@ -69,11 +74,11 @@ class _Groups:
     rows: Tensor  # [n, k+1] which rows they are
     real: Tensor | None  # [n, k+1] False where an early row lacks neighbours; None: all are real
     pairs: Pairs  # [n, k+1, k+1]
-    features: Tensor  # φ, [n, k+1, M]
+    features: Tensor  # φ and U, [n, k+1, M + q]
     factor: Tensor  # L
     v: Tensor  # (-b, 1), [n, k+1]
     f: Tensor  # [n]
-    t: Tensor  # [n, M]
+    t: Tensor  # [n, M + q]
 
 
 class _GroupData:
@@ -231,8 +236,9 @@ class VecchiaObjective(GaussianObjective):
         reshuffle: bool = False,
         chunk_size: int | None = None,
         imputation: Imputation | None = None,
+        effects: LinearEffects | None = None,
     ) -> None:
-        super().__init__(data, covariance, noise, imputation)
+        super().__init__(data, covariance, noise, imputation, effects)
         self._group_data = _GroupData(self.responses)
         self.n_neighbors = n_neighbors
         self.n_inducing = n_inducing
@@ -255,6 +261,13 @@ class VecchiaObjective(GaussianObjective):
         if due:
             self.draw(parameters)
         return due
+
+    def renew(self, data: Tensor, noise: Noise) -> None:
+        """Go over to other data of the same shape, and their noise."""
+        super().renew(data, noise)
+        self._group_data = _GroupData(self.responses)
+        if len(self.groups):
+            self._regroup()
 
     def _regroup(self) -> None:
         """Take note of the groups as they are now."""
@@ -308,7 +321,7 @@ class VecchiaObjective(GaussianObjective):
         return self._summed(parameters).solve()[0] + self.noise.evidence(parameters)
 
     def smooth_part(self, parameters: Parameters, data: Tensor) -> tuple[Tensor, Tensor]:
-        """Mean E [M, D] of the features' weights, and their covariance S⁻¹ [M, M].
+        """Mean E [M + q, D] of the features' weights, and their covariance S⁻¹ [M + q, M + q].
 
         For the data before their rotation to fewer columns.
         """
@@ -316,8 +329,41 @@ class VecchiaObjective(GaussianObjective):
         smooth = sums.solve()[1]
         return sums.mean(smooth, data), smooth.inverse
 
+    def effects_posterior(self, parameters: Parameters, data: Tensor) -> EffectsPosterior:
+        """From the weights of the last features."""
+        assert self.effects is not None
+        mean, covariance = self.smooth_part(parameters, data)
+        q = self.n_effects
+        eye = torch.eye(q, dtype=mean.dtype, device=mean.device)
+        scales = self.effects.scales(parameters)
+        return EffectsPosterior.of(scales, mean[-q:], eye - covariance[-q:, -q:])
+
+    def marginals(self, parameters: Parameters) -> tuple[Tensor, Tensor]:
+        """From the nearest rows, each row among its own; effects are taken at their means."""
+        data, shift = self.data, torch.zeros_like(self.data)
+        mean, covariance = self.smooth_part(parameters, data)
+        if self.effects is not None:
+            q = self.n_effects
+            shift = self.effect_features(parameters) @ mean[-q:]
+            mean, covariance = mean[:-q], covariance[:-q, :-q]
+        predictor = NeighborPosterior(
+            self.covariance.at(parameters.values),
+            0.0,
+            min(self.n_neighbors + 1, self.n_rows),
+            data - shift,
+            parameters.latents,
+            self.inducing,
+            mean,
+            covariance,
+            row_noise=self.noise.variances(parameters).expand(self.n_rows),
+        )
+        size = max(1, self.entries // predictor.row_entries)
+        parts = [predictor.near(x).predict(x) for x in torch.split(parameters.latents, size)]
+        means, variances = (torch.cat(part) for part in zip(*parts, strict=True))
+        return means + shift, variances
+
     def _summed(self, parameters: Parameters) -> _Sums:
-        sums = _Sums(self.responses, self.n_inducing)
+        sums = _Sums(self.responses, self._n_smooth)
         for groups in self._chunks(parameters, self._features(parameters)):
             sums.add(groups, self._group_data.residuals(groups)[1])
         return sums
@@ -325,9 +371,9 @@ class VecchiaObjective(GaussianObjective):
     def evaluate(self, parameters: Parameters) -> Evaluation:
         """F and its gradient: one pass over the groups, and with inducing points one before it."""
         features = self._features(parameters)
-        total = _Gradient(parameters, features, self.noise)
-        sums = _Sums(self.responses, self.n_inducing)
-        if not self.n_inducing:
+        total = _Gradient(parameters, features, self)
+        sums = _Sums(self.responses, self._n_smooth)
+        if not self._n_smooth:
             for groups in self._chunks(parameters, features):
                 s, squares = self._group_data.residuals(groups)
                 sums.add(groups, squares)
@@ -346,7 +392,10 @@ class VecchiaObjective(GaussianObjective):
     def _pulls(
         self, groups: _Groups, s: Tensor, squares: Tensor, smooth: _Smooth | None
     ) -> tuple[Tensor, Tensor | None]:
-        """H of ``∂F/∂C = ½ (hvᵀ + vhᵀ)`` [n, k+1], and ``q/f + Σ_b h_b φ_b`` [n, M]."""
+        """H of ``∂F/∂C = ½ (hvᵀ + vhᵀ)`` [n, k+1], and ``q/f + Σ_b h_b φ_b`` [n, M + q].
+
+        For the q effects, which C does not hold, ``q/f`` alone.
+        """
         v, f, t, d = groups.v, groups.f, groups.t, self.n_columns
         if smooth is not None:
             means = _gathered(smooth.rows, groups.rows)  # E y_a, [n, k+1, M]
@@ -367,7 +416,9 @@ class VecchiaObjective(GaussianObjective):
         h[:, :-1] += torch.linalg.solve_triangular(inner.mT, half, upper=True).squeeze(2)
         if smooth is None:
             return h, None
-        return h, q / f[:, None] + (h[:, None, :] @ groups.features).squeeze(1)
+        lean, m = q / f[:, None], self.n_inducing
+        lean[:, :m] += (h[:, None, :] @ groups.features[:, :, :m]).squeeze(1)
+        return h, lean
 
     # --- the groups -----------------------------------------------------------------------
 
@@ -382,6 +433,11 @@ class VecchiaObjective(GaussianObjective):
         )
 
     @property
+    def _n_smooth(self) -> int:
+        """Features of the smooth part, effects among them: M + q."""
+        return self.n_inducing + self.n_effects
+
+    @property
     def entries(self) -> int:
         """Numbers in the arrays of a chunk."""
         return CACHED_ENTRIES if self.data.device.type == "cpu" else GPU_ENTRIES
@@ -389,16 +445,17 @@ class VecchiaObjective(GaussianObjective):
     def _chunk_size(self, n_columns: int) -> int:
         """Return how many groups to take at a time, with this many columns of their rows."""
         width = self.n_neighbors + 1
-        numbers = width * (width + self.n_inducing + n_columns)
+        numbers = width * (width + self._n_smooth + n_columns)
         return self.chunk_size or max(FEWEST_GROUPS, self.entries // numbers)
 
     def _chunks(self, parameters: Parameters, features: InducingFeatures) -> Iterator[_Groups]:
         size = self._chunk_size(self._group_data.n_gathered)
         covariance = self.covariance.at(parameters.values)
         noise = self.noise.variances(parameters)
+        smooth = torch.cat([features.values, self.effect_features(parameters)], dim=1)
         for start in range(0, self.n_rows, size):
             span = slice(start, min(start + size, self.n_rows))
-            yield self._conditionals(span, covariance, noise, parameters.latents, features)
+            yield self._conditionals(span, covariance, noise, parameters.latents, smooth)
 
     def _conditionals(
         self,
@@ -406,7 +463,7 @@ class VecchiaObjective(GaussianObjective):
         covariance: Covariance,
         noise: Tensor,
         latents: Tensor,
-        features: InducingFeatures,
+        smooth: Tensor,
     ) -> _Groups:
         """Condition the last row of each group on the others."""
         rows = self.groups[span]
@@ -414,11 +471,12 @@ class VecchiaObjective(GaussianObjective):
         if span.start < self.n_neighbors:  # the first rows have fewer before them
             real = rows != rows[:, -1:]
             real[:, -1] = True
-        points, phi = (_gathered(array, rows) for array in (latents, features.values))
+        points, phi = (_gathered(array, rows) for array in (latents, smooth))
         pairs = covariance.pairs(points, points)
         matrix = pairs.value()
         if self.n_inducing:
-            matrix.baddbmm_(phi, phi.mT, alpha=-1.0)
+            explained = phi[:, :, : self.n_inducing]
+            matrix.baddbmm_(explained, explained.mT, alpha=-1.0)
         if real is not None:  # what stands in for a missing neighbour is independent of all
             both = real[:, :, None] & real[:, None, :]
             matrix *= both.logical_or_(torch.eye(rows.shape[1], device=both.device) > 0)
@@ -442,16 +500,20 @@ class VecchiaObjective(GaussianObjective):
 class _Gradient:
     """Gathers the gradient of all groups."""
 
-    def __init__(self, parameters: Parameters, features: InducingFeatures, noise: Noise) -> None:
-        self._parameters, self._features, self._noise = parameters, features, noise
+    def __init__(
+        self, parameters: Parameters, features: InducingFeatures, objective: VecchiaObjective
+    ) -> None:
+        self._parameters, self._features, self._objective = parameters, features, objective
+        self._noise = objective.noise
         x = parameters.latents
         self._latents: Tensor | None = None  # [N, Q]
         self._by_features = torch.zeros_like(features.values)
-        self._by_noise = x.new_zeros(x.shape[0] if noise.per_row else ())
+        self._by_effects = x.new_zeros(x.shape[0], objective.n_effects)
+        self._by_noise = x.new_zeros(x.shape[0] if self._noise.per_row else ())
         self._covariance = CovarianceGradient(parameters.free, x)
 
     def add(self, groups: _Groups, h: Tensor, lean: Tensor | None) -> None:
-        """Pass on ``∂F/∂C = ½ (hvᵀ + vhᵀ)`` and, with `lean`, ``∂F/∂φ``."""
+        """Pass on ``∂F/∂C = ½ (hvᵀ + vhᵀ)`` and, with `lean`, ``∂F/∂φ`` and ``∂F/∂U``."""
         v, flat = groups.v, groups.rows.reshape(-1)
         diagonal = h * v  # of ∂F/∂C, and so ∂F/∂a
         if self._noise.per_row:
@@ -464,16 +526,26 @@ class _Gradient:
         if self._latents is None:
             self._latents = frame.new_zeros(len(self._parameters.latents), frame.shape[-1])
         self._latents.index_add_(0, flat, frame.flatten(0, 1))
-        if lean is not None:
-            part = v[:, :, None] * lean[:, None, :]
-            part.addcmul_(h[:, :, None], groups.t[:, None, :])
-            self._by_features.index_add_(0, flat, part.flatten(0, 1), alpha=-1.0)
+        if lean is None:
+            return
+        m = self._by_features.shape[1]
+        part = v[:, :, None] * lean[:, None, :]
+        part[:, :, :m].addcmul_(h[:, :, None], groups.t[:, None, :m])
+        part = part.flatten(0, 1)
+        self._by_features.index_add_(0, flat, part[:, :m], alpha=-1.0)
+        self._by_effects.index_add_(0, flat, part[:, m:], alpha=-1.0)
 
     def flat(self) -> Tensor:
         """Frame coordinates of the rows, then the free parameters."""
         assert self._latents is not None  # there is at least one group
-        latents = self._latents
+        latents, objective = self._latents, self._objective
         if self._by_features.numel():
             latents = latents + self._features.back(self._by_features, self._covariance)
-        by_noise = self._noise.gradients(self._parameters, self._by_noise)
-        return self._parameters.flat(latents, {**self._covariance.gradients(), **by_noise})
+        logs = {
+            **self._covariance.gradients(),
+            **self._noise.gradients(self._parameters, self._by_noise),
+        }
+        if objective.effects is not None:
+            u = objective.effects.features(self._parameters)
+            logs |= objective.effects.gradients(u, self._by_effects)
+        return self._parameters.flat(latents, logs)
