@@ -4,6 +4,12 @@ Where much of the variance is noise, a model sees the rows in the directions of 
 (:mod:`hgplvm._signal`), each with a noise variance of its own. Logarithms of counts and principal
 components always count as noisy. The effect that the sequencing depth has on logarithms of counts
 is subtracted, too (:mod:`hgplvm._log_counts`).
+
+So is what covariates W do to each column: ``y = m + W B + …``. Batches may hold the parts of a tree
+in different shares, and their means then differ by more than the batches' effects. So B is fitted
+along with controls: the rows in the directions of the signal, averaged with the nearest ones of all
+batches. What this still misses in these directions is for the model to find
+(:mod:`hgplvm.objectives.effects`).
 """
 
 from __future__ import annotations
@@ -12,9 +18,11 @@ import logging
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 from sklearn.cluster import KMeans
 
 from hgplvm._init.imputation import fill_gaps
+from hgplvm._init.paths import averaged
 from hgplvm._log_counts import CountUnits, LogCountMean
 from hgplvm._means import ColumnMeans, Mean, root_mean_squares
 from hgplvm._signal import RowScores, Signal
@@ -37,6 +45,10 @@ FARTHEST, MOST_OUTLIERS = 10.0, 0.02
 GROUP_CELLS, MOST_GROUPS = 50, 50
 # cells that groups are made from
 GROUPED_CELLS = 20_000
+# rounds in which the effects of covariates are fitted with controls, and most controls
+CONTROL_ROUNDS, MOST_CONTROLS = 3, 20
+# rows that controls are averaged over, and rows that are averaged at a time
+CONTROL_ROWS, CONTROL_CHUNK = 5000, 20_000
 
 
 @dataclass(frozen=True)
@@ -53,12 +65,15 @@ class Preparation:
         Where the signal lies, in noisy data.
     scores : RowScores, optional
         The rows there.
+    effects : Array [q, D], optional
+        B: what covariates do to residuals, which are without it.
     """
 
     mean: Mean
     residuals: Array
     signal: Signal | None = None
     scores: RowScores | None = None
+    effects: Array | None = None
 
     @property
     def values(self) -> Array:
@@ -74,24 +89,98 @@ class Preparation:
         return root_mean_square(np.sqrt(weights / weights.mean())[:, None] * self.values)
 
 
-def prepare(data: Array, mean: Mean, seed: int, *, uniform: bool) -> Preparation:
-    """Prepare rows; with `uniform`, the mean alone is subtracted."""
+def prepare(
+    data: Array, mean: Mean, seed: int, *, uniform: bool, design: Array | None = None
+) -> Preparation:
+    """Prepare rows.
+
+    Parameters
+    ----------
+    data : Array [N, D]
+        Rows; NaN is a missing entry.
+    mean : Mean
+        What is subtracted, unless something better is found.
+    uniform : bool
+        Whether noise is not told from signal.
+    design : Array [N, q], optional
+        Covariates.
+    """
     residuals = without_rounding(data, mean.residuals(data))
     if uniform:
-        return Preparation(mean, residuals)
+        residuals, effects = _without_effects(residuals, design, None)
+        return Preparation(mean, residuals, effects=effects)
     counts = CountUnits.of(data) if isinstance(mean, ColumnMeans) else None
     if counts is not None:
         logs = counts.at_median_depth(data)
         logs -= np.nanmean(logs, axis=0)
+        logs, _ = _without_effects(logs, design, None)
         mean = LogCountMean.of(data, counts, _groups(logs, _signal(logs, seed)))
         residuals = without_rounding(data, mean.residuals(data))
     elif isinstance(mean, ColumnMeans):
         mean = _robust(mean, data, residuals)
         residuals = without_rounding(data, mean.residuals(data))
-    signal = _signal(residuals, seed)
-    if signal is None or not (counts is not None or _is_noise(signal)):
-        return Preparation(mean, residuals)
-    return Preparation(mean, residuals, signal, signal.scores(residuals))
+    found = _Separated.of(residuals, design, seed)
+    if found.signal is None or not (counts is not None or _is_noise(found.signal)):
+        return Preparation(mean, found.residuals, effects=found.effects)
+    scores = found.signal.scores(found.residuals)
+    return Preparation(mean, found.residuals, found.signal, scores, found.effects)
+
+
+@dataclass(frozen=True)
+class _Separated:
+    """Residuals without the effects of covariates, these, and the signal in the residuals."""
+
+    residuals: Array
+    effects: Array | None
+    signal: Signal | None
+
+    @classmethod
+    def of(cls, whole: Array, design: Array | None, seed: int) -> _Separated:
+        residuals, effects = _without_effects(whole, design, None)
+        signal = _signal(residuals, seed)
+        if design is None:
+            return cls(residuals, None, signal)
+        for _ in range(CONTROL_ROUNDS):
+            controls = _controls(residuals, signal)
+            residuals, effects = _without_effects(whole, design, controls)
+        return cls(residuals, effects, _signal(residuals, seed))
+
+
+def _without_effects(
+    residuals: Array, design: Array | None, controls: Array | None
+) -> tuple[Array, Array | None]:
+    """Least squares of the columns on covariates and controls; what covariates do is taken off."""
+    if design is None:
+        return residuals, None
+    q = design.shape[1]
+    sides = design if controls is None else np.concatenate([design, controls], axis=1)
+    observed = ~np.isnan(residuals)
+    whole = observed.all(axis=0)
+    effects = np.zeros((q, residuals.shape[1]))
+    effects[:, whole] = np.linalg.lstsq(sides, residuals[:, whole], rcond=1e-10)[0][:q]
+    for d in np.flatnonzero(~whole):
+        rows = observed[:, d]
+        effects[:, d] = np.linalg.lstsq(sides[rows], residuals[rows, d], rcond=1e-10)[0][:q]
+    return residuals - design @ effects, effects
+
+
+def _controls(residuals: Array, signal: Signal | None) -> Array:
+    """Leading directions of the rows, averaged with the nearest ones [N, ·]."""
+    filled = np.nan_to_num(residuals)
+    if signal is not None:
+        scores = signal.scores(residuals)
+        values, noise = scores.values, scores.noise * scores.inflation
+    else:
+        n_axes = min(MOST_CONTROLS, *filled.shape)
+        axes = np.linalg.svd(filled[:CONTROL_ROWS], full_matrices=False)[2][:n_axes]
+        values, noise = filled @ axes.T, np.ones(len(filled))
+    rows, own = torch.from_numpy(values), torch.from_numpy(noise)
+    chosen = np.sort(np.random.default_rng(0).permutation(len(values))[:CONTROL_ROWS])
+    parts = [
+        averaged(part, rows[chosen], own[chosen])[0] for part in torch.split(rows, CONTROL_CHUNK)
+    ]
+    means = torch.cat(parts).numpy()
+    return np.asarray(means - means.mean(axis=0))
 
 
 def _is_noise(signal: Signal) -> bool:

@@ -27,7 +27,7 @@ from scipy.stats import spearmanr
 
 from hgplvm._typing import Array
 
-__all__ = ["RowScores", "Signal", "are_components", "median_marchenko_pastur"]
+__all__ = ["RowScores", "Signal", "are_components", "biwhitened", "median_marchenko_pastur"]
 
 # with fewer rows or columns, noise is not told from signal
 FEWEST = 20
@@ -204,6 +204,19 @@ def are_components(residuals: Array) -> bool:
     scaled = residuals / np.sqrt(variances)
     correlation = np.abs(scaled.T @ scaled / n - np.eye(d))
     return bool(correlation.max() < UNCORRELATED)
+
+
+def biwhitened(residuals: Array) -> Array | None:
+    """Directions [D, r] of centred rows that stand out of noise; None where there are none."""
+    varying = np.flatnonzero(np.square(residuals).mean(0) > 0)
+    if min(len(residuals), varying.size) < FEWEST:
+        return None
+    found = _Biwhitening(residuals[:, varying])
+    if found.rank == 0:
+        return None
+    axes = np.zeros((residuals.shape[1], found.rank))
+    axes[varying] = found.axes
+    return axes
 
 
 class _Biwhitening:

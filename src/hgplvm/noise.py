@@ -19,7 +19,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from hgplvm.objectives.parameters import Parameters
 
-__all__ = ["LearntRowNoise", "Noise", "RowNoise", "UniformNoise", "row_noise"]
+__all__ = ["KnownRowNoise", "LearntRowNoise", "Noise", "RowNoise", "UniformNoise", "row_noise"]
 
 
 class Noise(ABC):
@@ -129,6 +129,52 @@ class RowNoise(Noise):
 
 
 @dataclass(frozen=True)
+class KnownRowNoise(Noise):
+    """Rows whose noise is known: nothing is learnt.
+
+    Attributes
+    ----------
+    first : Tensor [N]
+        a, from the start to the end of a fit.
+    """
+
+    first: Tensor
+    per_row = True
+
+    @property
+    def start(self) -> Tensor:
+        """What it is all the time."""
+        return self.first
+
+    def begun(self, parameters: Parameters) -> Parameters:
+        """Leave ``log noise`` out."""
+        logs = {name: log for name, log in parameters.logs.items() if name != "noise"}
+        return replace(
+            parameters, logs=logs, free=tuple(n for n in parameters.free if n != "noise")
+        )
+
+    def variances(self, parameters: Parameters) -> Tensor:  # noqa: ARG002
+        """What is known."""
+        return self.first
+
+    def gradients(self, parameters: Parameters, by_variances: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Nothing has one."""
+        return {}
+
+    def level(self, parameters: Parameters) -> float:  # noqa: ARG002
+        """Harmonic mean of a: the noise of a row with the mean information."""
+        return float(1.0 / (1.0 / self.first).mean())
+
+    def of_rows(self, rows: Tensor) -> KnownRowNoise:
+        """Noise of some of the rows."""
+        return KnownRowNoise(self.first[rows])
+
+    def scaled(self, factor: float) -> KnownRowNoise:
+        """Noise of rows that are so many times as large."""
+        return KnownRowNoise(factor**2 * self.first)
+
+
+@dataclass(frozen=True)
 class LearntRowNoise(Noise):
     """Rows whose noise is learnt, also from entries beyond the signal: ``a_n = w_n exp(log ν_n)``.
 
@@ -152,6 +198,11 @@ class LearntRowNoise(Noise):
     squares: Tensor
     counts: Tensor
     per_row = True
+
+    @property
+    def start(self) -> Tensor:
+        """``w ν`` at the start of the fit."""
+        return self.first * self.inflation
 
     @property
     def n_beyond(self) -> float:  # type: ignore[override]

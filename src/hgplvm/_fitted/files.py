@@ -14,8 +14,12 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
+from hgplvm._counts import NegativeBinomial, Poisson, RateModel
+from hgplvm._covariates import Covariate, Covariates
+from hgplvm._fitted.covariates import FittedCovariates
 from hgplvm._fitted.model import FittedModel
 from hgplvm._fitted.predictions import KINDS
+from hgplvm._fitted.rates import RateUnits
 from hgplvm._fitted.units import Units
 from hgplvm._log_counts import LogCountMean
 from hgplvm._means import ColumnMeans, Mean
@@ -156,7 +160,10 @@ def model_tree(model: FittedModel) -> dict[str, Any]:
             "data": model.units.data,
             "latent": model.units.latent,
             "signal": None if signal is None else dict(vars(signal)),
+            "effects": model.units.effects,
+            "rates": _rates_tree(model.units),
         },
+        "covariates": _covariates_tree(model.covariates),
         "digests": model.digests,
         "single": model.single,
         "bound": model.bound,
@@ -183,16 +190,85 @@ def model_from_tree(tree: dict[str, Any], manifold: Manifold) -> FittedModel:
         tree["prior"]["scale"],
         ResidualScale(manifold, _tensor(residuals["sites"]), _tensor(residuals["squares"])),
         Pose(manifold, _tensor(pose["root"]), _tensor(pose["rotation"])),
-        Units(
-            MEANS[units["mean"]["kind"]](**{k: v for k, v in units["mean"].items() if k != "kind"}),
-            units["data"],
-            units["latent"],
-            None if units["signal"] is None else Signal(**units["signal"]),
-        ),
+        _units(units),
         tree["digests"],
+        _covariates(tree["covariates"]),
         tree["single"],
         tree["bound"],
         tree["variational"],
+    )
+
+
+def _units(tree: dict[str, Any]) -> Units:
+    parts = {
+        "mean": MEANS[tree["mean"]["kind"]](**{k: v for k, v in tree["mean"].items() if k != "kind"}),
+        "data": tree["data"],
+        "latent": tree["latent"],
+        "signal": None if tree["signal"] is None else Signal(**tree["signal"]),
+        "effects": tree["effects"],
+    }
+    if tree["rates"] is None:
+        return Units(**parts)
+    rates = dict(tree["rates"])
+    phi, log_sizes = _tensor(rates.pop("dispersion")), rates.pop("log_sizes")
+    likelihood = Poisson() if phi is None else NegativeBinomial(phi)
+    model = RateModel(likelihood=likelihood, **{k: _tensor(v) for k, v in rates.items()})
+    return RateUnits(**parts, rates=model, log_sizes=log_sizes)
+
+
+def _rates_tree(units: Units) -> dict[str, Any] | None:
+    if not isinstance(units, RateUnits):
+        return None
+    rates = units.rates
+    return {
+        "log_share": rates.log_share,
+        "loadings": rates.loadings,
+        "effects": rates.effects,
+        "unit": rates.unit,
+        "dispersion": rates.likelihood.dispersion,
+        "log_sizes": units.log_sizes,
+    }
+
+
+def _covariates_tree(covariates: FittedCovariates | None) -> dict[str, Any] | None:
+    if covariates is None:
+        return None
+    coding = covariates.coding
+    return {
+        **{k: v for k, v in vars(covariates).items() if k not in ("coding", "shares")},
+        "shares": list(covariates.shares),
+        "names": list(coding.names),
+        "parts": [
+            {
+                "name": part.name,
+                "levels": None if part.levels is None else list(part.levels),
+                "middle": part.middle,
+                "scale": part.scale,
+            }
+            for part in coding.parts
+        ],
+    }
+
+
+def _covariates(tree: dict[str, Any] | None) -> FittedCovariates | None:
+    if tree is None:
+        return None
+    parts = tuple(
+        Covariate(
+            part["name"],
+            None if part["levels"] is None else tuple(part["levels"]),
+            part["middle"],
+            part["scale"],
+        )
+        for part in tree["parts"]
+    )
+    return FittedCovariates(
+        Covariates(parts, tuple(tree["names"])),
+        _tensor(tree["tags"]),
+        _tensor(tree["design_covariance"]),
+        tuple(tree["shares"]),
+        _tensor(tree["mean"]),
+        _tensor(tree["covariance"]),
     )
 
 

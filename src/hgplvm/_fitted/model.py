@@ -10,30 +10,30 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from hashlib import blake2b
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix, issparse
 from torch import Tensor
 
 from hgplvm import _validation as check
+from hgplvm._fitted.covariates import FittedCovariates
 from hgplvm._fitted.predictions import Predictions
+from hgplvm._fitted.rates import RateUnits
 from hgplvm._fitted.units import Units
-from hgplvm._inference import Landmarks, RowInference
 from hgplvm._points import resolve_point
-from hgplvm._threads import threads_for_rows
 from hgplvm._typing import Array
 from hgplvm.covariance import Covariance
 from hgplvm.manifolds import Manifold, wrapped_normal
-from hgplvm.manifolds._pose import Pose, turned_covariances
+from hgplvm.manifolds._pose import Pose
 from hgplvm.objectives.residuals import ResidualScale, residual_sites
 
-__all__ = ["FittedModel", "Inferred", "row_digests"]
+if TYPE_CHECKING:
+    from hgplvm._fitted.engine import Engine
 
-# training latents that new rows may start at
-LANDMARKS = 4096
+__all__ = ["FittedModel", "row_digests", "spread_of"]
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,8 @@ class FittedModel:
         Units of rows and latents.
     digests : array [N]
         Fingerprints of the training rows.
+    covariates : FittedCovariates, optional
+        Covariates, and what is known of their effects.
     single : bool
         Whether users get numbers in single precision.
     bound : bool
@@ -81,6 +83,7 @@ class FittedModel:
     pose: Pose
     units: Units
     digests: Array
+    covariates: FittedCovariates | None = None
     single: bool = False
     bound: bool = False
     variational: bool = False
@@ -103,6 +106,7 @@ class FittedModel:
         prior: tuple[Tensor, float] | None,
         center: str | int,
         std: Tensor | None,
+        covariates: FittedCovariates | None = None,
         **rest: Any,
     ) -> FittedModel:
         """Make the model from what a fit ended with, on the device of the fit.
@@ -120,12 +124,17 @@ class FittedModel:
             distance from it.
         center : {"mean", "none"} or int
             What the pose puts at the origin.
+        covariates : FittedCovariates, optional
+            Covariates; their effects are not in the data any more.
         """
         manifold, latents = covariance.manifold, covariance.manifold.project(latents.double())
         root, scale = spread_of(manifold, latents) if prior is None else prior
         sites, rows, nearby = residual_sites(manifold, latents)
-        predictor = predictions.predictor(covariance, noise, latents)
-        error, spread = predictions.residuals(predictor, latents, rows, data.double())
+        tagged, points = covariance, latents
+        if covariates is not None:
+            tagged, points = covariates.covariance_of(covariance), covariates.tagged(latents)
+        predictor = predictions.predictor(tagged, noise, points)
+        error, spread = predictions.residuals(predictor, points, rows, data.double())
         own = torch.full_like(spread, noise) if row_noise is None else row_noise[rows].double()
         error = units.deviations(error, None if beyond is None else beyond(rows))
         spread = units.variances(spread[:, None].expand(-1, data.shape[1]), 0.0) + own[:, None]
@@ -144,6 +153,7 @@ class FittedModel:
             residuals,
             pose,
             units,
+            covariates=covariates,
             **rest,
         )
         return model._mapped(_at_rest)
@@ -162,6 +172,7 @@ class FittedModel:
             prior_root=function(self.prior_root),
             residuals=residuals,
             pose=pose,
+            covariates=None if self.covariates is None else self.covariates.mapped(function),
             _engines={},
         )
 
@@ -180,9 +191,13 @@ class FittedModel:
 
     def engine(self, device: torch.device) -> Engine:
         """Return the model on a device, in the prior's frame."""
+        from hgplvm._fitted.count_engine import CountEngine
+        from hgplvm._fitted.engine import Engine
+
         engine = self._engines.get(device)
         if engine is None:
-            engine = Engine(self, device)
+            kind = CountEngine if isinstance(self.units, RateUnits) else Engine
+            engine = kind(self, device)
             self._engines.clear()
             self._engines[device] = engine
         return engine
@@ -212,7 +227,8 @@ class FittedModel:
         inducing = getattr(self.predictions, "inducing", None)
         if inducing is None or not len(inducing):
             return None
-        found: Array = self.units.latent * self.pose.points(inducing).numpy()
+        bare = inducing[:, : self.latents.shape[1]]  # without the tags of batches
+        found: Array = self.units.latent * self.pose.points(bare).numpy()
         return found
 
     def posterior_cov(self) -> Array | None:
@@ -278,12 +294,11 @@ class FittedModel:
 
     # --- rows -----------------------------------------------------------------------------
 
-    def known(self, data: Array) -> Array:
-        """Which training row each row equals; -1 for those that are new.
+    def known(self, wanted: Array) -> Array:
+        """Which training row each row equals, by digests; -1 for those that are new.
 
         Where several training rows are equal, they are taken in turn.
         """
-        wanted = row_digests(data)
         order = np.argsort(self.digests, kind="stable")
         digests = self.digests[order]
         first, last = (np.searchsorted(digests, wanted, side=side) for side in ("left", "right"))
@@ -292,121 +307,6 @@ class FittedModel:
         turn[mine] = np.arange(len(mine)) - np.searchsorted(wanted[mine], wanted[mine])
         at = first + turn % np.maximum(last - first, 1)
         return np.where(last > first, order[at.clip(max=len(order) - 1)], -1)
-
-
-@dataclass(frozen=True)
-class Inferred:
-    """Rows in the model's units, 0 where nothing is observed, and their latents."""
-
-    rows: Tensor
-    observed: Tensor  # 1 and 0
-    x: Tensor  # in the prior's frame
-    std: Tensor | None  # of q(x), for Bayesian models
-    known: Array  # the training row that each one is, or -1
-    noise: Tensor | None  # [n], where rows differ
-    beyond: Array  # [n], see ModelRows
-
-
-class Engine:
-    """A fitted model on a device, in the prior's frame."""
-
-    def __init__(self, model: FittedModel, device: torch.device) -> None:
-        self.model, self.device = model._mapped(lambda t: t.to(device)), device
-        self.manifold = model.manifold
-        root = self.model.prior_root
-        self.latents = self.manifold.recenter(self.model.latents, root)
-        sites = self.manifold.recenter(self.model.residuals.sites, root)
-        self.residuals = ResidualScale(self.manifold, sites, self.model.residuals.squares)
-
-    @cached_property
-    def inference(self) -> RowInference:
-        """What finds the latents of new rows."""
-        model = self.model
-        predictions = model.predictions.recentred(self.manifold, model.prior_root)
-        parts = (model.covariance, model.noise, self.latents)
-        predictor, scout = predictions.predictor(*parts), predictions.scout(*parts)
-        chosen = torch.randperm(len(self.latents), generator=torch.Generator().manual_seed(0))
-        at = self.latents[chosen[:LANDMARKS].to(self.device)]
-        landmarks = Landmarks.of(predictor, at, noise=model.noise if model.bound else None)
-        std = None
-        if model.variational and model.std is not None:
-            std = model.std.median().item()
-        return RowInference(
-            predictor, landmarks, model.prior_scale, scout=scout, bound=model.bound, std=std
-        )
-
-    def shown(self, x: Tensor) -> Tensor:
-        """Points of the prior's frame, in the pose."""
-        return self.model.pose.points(self.manifold.uncenter(x, self.model.prior_root))
-
-    def hidden(self, x: Tensor) -> Tensor:
-        """Points of the pose, in the prior's frame."""
-        return self.manifold.recenter(self.model.pose.back(x), self.model.prior_root)
-
-    def infer(self, data: Array) -> Inferred:
-        """Latents of rows; those of the training data are where the fit put them."""
-        seen = self.model.units.to_model(data)
-        rows = torch.from_numpy(seen.values).to(self.device)
-        observed = torch.from_numpy(seen.observed).to(self.device, torch.float64)
-        noise = None if seen.noise is None else torch.from_numpy(seen.noise).to(self.device)
-        known = self.model.known(data)
-        at = torch.from_numpy(known).to(self.device)
-        x, std = self.latents[at], None
-        new = at < 0
-        if self.model.variational and self.model.std is not None:
-            std = self.model.std[at]
-        if new.any():
-            with threads_for_rows(int(new.sum())):
-                own = None if noise is None else noise[new]
-                found = self.inference.infer(rows[new], observed[new], own)
-            x[new] = found.latents
-            if std is not None:
-                std[new] = found.logs["std"].exp()
-        return Inferred(rows, observed, x, std, known, noise, seen.beyond)
-
-    def covariances(self, found: Inferred) -> Array:
-        """Posterior covariances [n, Q, Q] of inferred latents, in the pose."""
-        std = found.std
-        if std is None:
-            with threads_for_rows(len(found.rows)):
-                std = self.inference.posterior_std(found.rows, found.observed, found.x, found.noise)
-        covariance = std.square().diag_embed()
-        turned = turned_covariances(self.manifold, self.shown, found.x, covariance)
-        return self.model.units.latent**2 * turned.cpu().numpy()
-
-    def log_density(self, found: Inferred) -> float:
-        """Mean log density of rows at their latents, in the units of the data."""
-        with threads_for_rows(len(found.rows)):
-            density = self.inference.log_density(found.rows, found.observed, found.x, found.noise)
-        return float(density.mean().item() + found.beyond.mean())
-
-    def decode(self, x: Tensor) -> tuple[Array, Array]:
-        """Mean and standard deviation of rows at points of the prior's frame, in data units."""
-        with threads_for_rows(len(x)):
-            mean, variance = self.inference.predict(x)
-            noise, units = self.inference.predictor.noise, self.model.units
-            variance = units.variances((variance - noise).clamp_min(0.0), noise)
-            std = (variance * self.residuals.at(x)).sqrt()
-        return units.rows(mean, std)
-
-    def sample(self, rows: Array, zeta: Array) -> tuple[Array, Array]:
-        """Mean and standard deviation at latents drawn around those of training rows [n].
-
-        `zeta` [n, Q] are standard normal numbers.
-        """
-        at, standard = (torch.from_numpy(a).to(self.device) for a in (rows, zeta))
-        if self.model.std is not None:  # in the frames of the fit
-            x = wrapped_normal.points(
-                self.manifold, self.model.latents[at], self.model.std[at], standard
-            )
-            x = self.manifold.recenter(x, self.model.prior_root)
-        else:
-            chosen, which = torch.unique(at, return_inverse=True)
-            latents = self.latents[chosen]
-            decoded, _ = self.inference.predict(latents)
-            std = self.inference.posterior_std(decoded, torch.ones_like(decoded), latents)
-            x = wrapped_normal.points(self.manifold, self.latents[at], std[which], standard)
-        return self.decode(self.manifold.inside(x))
 
 
 def spread_of(manifold: Manifold, latents: Tensor) -> tuple[Tensor, float]:
@@ -421,8 +321,19 @@ def _at_rest(tensor: Tensor) -> Tensor:
     return torch.from_numpy(np.array(tensor.detach().cpu().numpy(), order="C"))
 
 
-def row_digests(data: Array) -> Array:
-    """Digest of 64 bits for each row, the same for every input type."""
-    plain = np.where(np.isnan(data), np.nan, data) + 0.0  # one NaN, and one zero
-    digests = [blake2b(row.data, digest_size=8).digest() for row in np.ascontiguousarray(plain)]
+def row_digests(data: Any, design: Array | None = None) -> Array:
+    """Digest of 64 bits for each row, the same for every input type; covariates belong to a row."""
+    if issparse(data):
+        data = csr_matrix(data)
+        data.sum_duplicates()
+        values, columns = data.data.astype(np.float64), data.indices.astype(np.int64)
+        spans = zip(data.indptr[:-1], data.indptr[1:], strict=True)
+        rows = [columns[a:b].tobytes() + values[a:b].tobytes() for a, b in spans]
+    else:
+        plain = np.where(np.isnan(data), np.nan, data) + 0.0  # one NaN, and one zero
+        rows = [row.tobytes() for row in plain]
+    if design is not None and design.shape[1]:
+        more = np.ascontiguousarray(design + 0.0)
+        rows = [row + own.tobytes() for row, own in zip(rows, more, strict=True)]
+    digests = [blake2b(row, digest_size=8).digest() for row in rows]
     return np.frombuffer(b"".join(digests), dtype=np.int64).copy()

@@ -54,17 +54,20 @@ class Units:
         The model's distances times this are what users see: flat space has no unit of its own.
     signal : Signal, optional
         The directions that the model sees, of noisy data.
+    effects : Array [q, D], optional
+        What covariates do to residuals, before the model sees them.
     """
 
     mean: Mean
     data: float = 1.0
     latent: float = 1.0
     signal: Signal | None = None
+    effects: Array | None = None
 
-    def to_model(self, rows: Array) -> ModelRows:
-        """Rows in the model's units."""
+    def to_model(self, rows: Array, shift: Array | float = 0.0) -> ModelRows:
+        """Rows in the model's units; `shift` is what covariates do to their residuals."""
         observed: Array = ~np.isnan(rows)
-        residuals = self.mean.residuals(rows)
+        residuals = self.mean.residuals(rows) - shift
         scaled = np.where(observed, residuals / self.data, 0.0)
         if scaled.size and (largest := float(np.abs(scaled).max())) > LARGEST:
             raise ValueError(
@@ -90,14 +93,26 @@ class Units:
         slopes = np.where(observed, self.mean.log_slopes(rows), 0.0)
         return np.asarray(slopes.sum(1))
 
-    def rows(self, mean: Tensor, std: Tensor) -> tuple[Array, Array]:
+    def shift(self, design: Array) -> Array | float:
+        """Return what covariates [n, q] do to residuals [n, D]."""
+        return 0.0 if self.effects is None else np.asarray(design @ self.effects)
+
+    def residuals(self, mean: Tensor) -> Array:
+        """Residuals [n, D] from what the model decodes [n, r]."""
+        found: Array = self.data * mean.cpu().numpy()
+        return found if self.signal is None else self.signal.restored(found)
+
+    def rows(
+        self, mean: Tensor, std: Tensor, shift: Array | float = 0.0
+    ) -> tuple[Array, Array]:
         """Rows, and standard deviations of their entries, in the units of the data.
 
-        From decoded means [n, r], and standard deviations before the columns' units [n, D].
+        From decoded means [n, r], standard deviations before the columns' units [n, D], and what
+        covariates do to residuals.
         """
-        residuals, spread = self.data * mean.cpu().numpy(), self.data * std.cpu().numpy()
+        residuals, spread = self.residuals(mean) + shift, self.data * std.cpu().numpy()
         if self.signal is not None:
-            residuals, spread = self.signal.restored(residuals), spread * self.signal.scale
+            spread = spread * self.signal.scale
         return self.mean.restored(residuals), self.mean.restored_std(residuals, spread)
 
     def variances(self, spread: Tensor, noise: float) -> Tensor:

@@ -11,15 +11,19 @@ from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from sklearn.utils import check_random_state
 from torch import Tensor
 
 from hgplvm import _init as starts
 from hgplvm import _validation as check
-from hgplvm._fitted import FittedModel, Predictions, Units, row_digests
-from hgplvm._init.imputation import fill_gaps
+from hgplvm._batches import BatchCovariance, BatchFunction, without_batches
+from hgplvm._counts import LIKELIHOODS
+from hgplvm._covariates import Coded, Covariates
+from hgplvm._fitted import FittedCovariates, FittedModel, Predictions, RateUnits, Units
+from hgplvm._init.counts import check_counts
 from hgplvm._means import ColumnMeans, Mean
-from hgplvm._preparation import Preparation, prepare, root_mean_square, without_rounding
+from hgplvm._preparation import root_mean_square, without_rounding
 from hgplvm._progress import progress
 from hgplvm._start import RATE, Start, choose_kernel, find_start
 from hgplvm._stops import StopReason
@@ -30,13 +34,15 @@ from hgplvm.covariance import CovarianceFunction
 from hgplvm.estimators.checkpoint import Checkpoint, digest
 from hgplvm.estimators.display import ShownModel
 from hgplvm.estimators.forwarding import FittedMethods
+from hgplvm.estimators.problems import DTYPES, Problem, Rows, count_problem, gaussian_problem
 from hgplvm.fit import FitResult, FitState, fit
 from hgplvm.kernels import KERNELS, Kernel
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._flat import LENGTH_SCALE as FLAT_LENGTH_SCALE
-from hgplvm.noise import LearntRowNoise, Noise, UniformNoise
+from hgplvm.noise import Noise, UniformNoise
 from hgplvm.objectives import Parameters
-from hgplvm.objectives.responses import Imputation
+from hgplvm.objectives.counts import CountObjective
+from hgplvm.objectives.effects import EffectsPosterior
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
 
 __all__ = ["BaseGPLVM", "Rows"]
@@ -46,7 +52,6 @@ logger = logging.getLogger(__name__)
 INITS = ("auto", "paths", "mds", "pca", "random")
 NOISES = ("auto", "uniform")
 OPTIMIZERS = ("auto", "lbfgs", "adam", "rgd")
-DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # the noise variance stays above this, as a share of the data's variance
 NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
 # kinds of start behind each name
@@ -56,52 +61,8 @@ START_KINDS: dict[str, tuple[str, ...]] = {
     "mds": ("mds", "mds-denoised"),
     "pca": ("pca",),
 }
-# least variance of a missing entry, as a share of the data's
-SMALLEST_VARIANCE = 1e-9
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Centred training rows on a device, of mean square 1.
-
-    Attributes
-    ----------
-    data : Tensor [N, D]
-        Rows, with imputed values where entries are missing; of noisy data, their scores in the
-        directions of the signal.
-    imputation : Imputation, optional
-        What is missing.
-    noise : LearntRowNoise, optional
-        The noise of the rows, of noisy data.
-    """
-
-    data: Tensor
-    imputation: Imputation | None = None
-    noise: LearntRowNoise | None = None
-
-    def scaled(self, factor: float) -> Rows:
-        """Multiply the data by a factor."""
-        if factor == 1.0:
-            return self
-        imputation = None if self.imputation is None else self.imputation.scaled(factor)
-        noise = None if self.noise is None else self.noise.scaled(factor)
-        return Rows(self.data * factor, imputation, noise)
-
-    def some(self, rows: Tensor) -> Rows:
-        """Return some of the rows."""
-        imputation = None if self.imputation is None else self.imputation.of_rows(rows)
-        noise = None if self.noise is None else self.noise.of_rows(rows)
-        return Rows(self.data[rows], imputation, noise)
-
-    @property
-    def observed(self) -> Tensor | None:
-        """False where an entry is missing; None for complete rows."""
-        return None if self.imputation is None else self.imputation.observed
-
-    @property
-    def missing_variance(self) -> Tensor | None:
-        """Variance of each entry, 0 for those that are observed; None for complete rows."""
-        return None if self.imputation is None else self.imputation.entry_variance.double()
+# variance of the effects of covariates at the start of a fit, as a share of the data's
+EFFECT_VARIANCE = 0.05
 
 
 class BaseGPLVM(ShownModel, FittedMethods):
@@ -119,6 +80,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         "n_components": Number(low=1, integer=True),
         "kernel": Options((*KERNELS, "auto"), instances=(Kernel,)),
+        "likelihood": Options(LIKELIHOODS),
         "length_scale": Number(low=0, closed=False, options=("auto",)),
         "init": Options(INITS, arrays=True),
         "optimizer": Options(OPTIMIZERS),
@@ -141,6 +103,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         n_components: int = 2,
         *,
         kernel: str | Kernel = "exponential",
+        likelihood: str = "gaussian",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
         optimizer: str = "auto",
@@ -159,6 +122,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
+        self.likelihood = likelihood
         self.length_scale = length_scale
         self.init = init
         self.optimizer = optimizer
@@ -175,16 +139,19 @@ class BaseGPLVM(ShownModel, FittedMethods):
         self.checkpoint = checkpoint
         self.callback = callback
 
-    def fit(self, X: object, y: object = None) -> Self:  # noqa: ARG002
+    def fit(self, X: object, y: object = None, *, covariates: object = None) -> Self:  # noqa: ARG002
         """Fit the latents of the rows of X.
 
         Parameters
         ----------
         X : array-like, DataFrame, sparse matrix or tensor of shape (n_samples, n_features)
             The data (the paper's Y). Columns are centred; their scale is left as it is. NaN is a
-            missing entry, which the likelihood ignores.
+            missing entry, which the likelihood ignores. With a likelihood of counts, raw counts.
         y : ignored
             Present for scikit-learn.
+        covariates : DataFrame, dict, Series or array of shape (n_samples,) or (n_samples, q)
+            What is known of the rows and is to have no part in the latents, such as the batch.
+            Words and whole numbers are categories, floating-point numbers are continuous.
 
         Returns
         -------
@@ -193,29 +160,30 @@ class BaseGPLVM(ShownModel, FittedMethods):
         before = dict(self.__dict__)
         try:
             with one_thread():
-                self._fit(X)
+                self._fit(X, covariates)
         except BaseException:  # a fit that fails leaves an earlier one as it was
             self.__dict__.clear()
             self.__dict__.update(before)
             raise
         return self
 
-    def fit_transform(self, X: object, y: object = None) -> Array:
+    def fit_transform(
+        self, X: object, y: object = None, *, covariates: object = None
+    ) -> Array:
         """Fit the model and return the embedding, of shape (n_samples, n_components)."""
-        self.fit(X, y)
+        self.fit(X, y, covariates=covariates)
         return self.embedding_
 
-    def _fit(self, X: object) -> None:
+    def _fit(self, X: object, covariates: object) -> None:
         self._check_parameters()
         self._forget()
         data = self._read(X, fitting=True)
-        _check_observed(data)
-        check.check_row(self._name, "center", self.center, data.shape[0], ("mean", "none"))
+        n_rows = data.shape[0]
+        known = self._coded(covariates, n_rows)
         device = check.check_device(self._name, self.device)
-        mean = self._mean(data)
-        centred = without_rounding(data, mean.residuals(data))
-        root_mean_square(centred[~np.isnan(centred)])  # refuse squares beyond floating point
-        checkpoint = self._open_checkpoint(centred, device)
+        check.check_row(self._name, "center", self.center, n_rows, ("mean", "none"))
+        mean = self._checked(data)
+        checkpoint = self._open_checkpoint(data, mean, known, device)
         begun = None if checkpoint is None else checkpoint.begin
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if begun is not None:  # whatever was drawn then is drawn again
@@ -224,34 +192,26 @@ class BaseGPLVM(ShownModel, FittedMethods):
 
         # a start sees rows of mean square 1; the paper's descent has an absolute step length, so
         # its fit sees the data in their own units
-        ready = prepare(data, mean, seed, uniform=self._noise_is_uniform)
-        size = ready.size
-        unit = 1.0 if self.optimizer == "rgd" else size
-        units = Units(ready.mean, unit, self._latent_unit(), ready.signal)
-        rows = self._rows(ready, size, seed, device)
-        if ready.signal is not None:
-            logger.info(
-                "%s: %.0f%% of the variance is noise; the signal has %d of %d directions",
-                self._name,
-                100.0 * ready.signal.share,
-                ready.signal.rank,
-                data.shape[1],
-            )
-        start = self._restored_start(begun) or self._searched_start(rows, generator)
+        problem = self._problem(data, mean, known, seed, device)
+        size = problem.size
+        start = self._restored_start(begun) or self._searched_start(problem.rows.alone, generator)
         logger.info("%s starts at length scale %.4g", self._name, start.length_scale)
+        units = problem.units
         factor = size / units.data
         covariance = self._covariance(start)
-        rows = rows.scaled(factor)
+        rows = problem.rows.scaled(factor)
         noise = self._noise(rows, start.noise_floor * factor**2)
         parameters = noise.begun(self._parameters(start, covariance, factor**2))
-        objective = self._make_objective(rows, covariance, noise, generator)
-        optimizer = self._make_optimizer(objective, parameters, self._most_steps(rows))
+        covariance, parameters = self._with_covariates(covariance, parameters, rows)
+        inner = self._make_objective(rows, covariance, noise, generator)
+        objective = inner
+        if problem.rates is not None and problem.counts is not None:
+            objective = CountObjective(inner, problem.rates, problem.counts)
+        optimizer = self._make_optimizer(inner, parameters, self._most_steps(rows))
         if checkpoint is not None:
             checkpoint.begin = {**start.state(), "seed": seed}
-        volume = units.log_volume(data, objective.n_entries)
-        if ready.scores is not None:
-            volume += float(ready.scores.log_volume.sum())
-        with threads_for_rows(len(data)):
+        volume = problem.volume(objective.n_entries)
+        with threads_for_rows(n_rows):
             result = fit(
                 objective,
                 parameters,
@@ -263,11 +223,15 @@ class BaseGPLVM(ShownModel, FittedMethods):
                 verbose=self.verbose,
                 snapshots=checkpoint,
             )
-            final, value = self._finish(objective, parameters, result)
-            self._model = self._fitted(objective, final, rows, units, row_digests(data), ready)
+            final, value = self._finish(inner, parameters, result)
+            if isinstance(objective, CountObjective):
+                value = objective.settle(final)
+                rows = replace(rows, data=objective.scores, noise=objective.noise)
+                problem = self._settled(problem, objective)
+            self._model = self._fitted(inner, final, rows, problem)
         self._show()
-        self._report(result, start, self._describe(objective, units, volume, value, final))
-        self._report_noise(objective, final, data.shape)
+        self._report(result, start, self._describe(objective, problem.units, volume, value, final))
+        self._report_noise(inner, final, problem)
 
     def _forget(self) -> None:
         """Drop what an earlier fit left: another one may have fewer attributes."""
@@ -293,14 +257,23 @@ class BaseGPLVM(ShownModel, FittedMethods):
         self.stop_ = stop.name
         logger.info("%s: %s", self._name, self.stop_reason_)
 
-    def _report_noise(self, objective: Any, parameters: Parameters, shape: tuple[int, ...]) -> None:
+    def _report_noise(self, objective: Any, parameters: Parameters, problem: Problem) -> None:
         """Set the shares of rows and columns that multiply to an entry's noise variance."""
-        n_rows, n_columns = shape
+        n_rows, n_columns = problem.shape
         level, units = objective.noise.level(parameters), self._model.units
         own = objective.noise.of_entries(parameters).expand(n_rows).cpu().numpy()
         self.noise_rows_ = (own / level).astype(np.float64)
         self.noise_columns_ = units.noise_columns(level, n_columns)
-        self.n_directions_ = n_columns if units.signal is None else units.signal.rank
+        self.n_directions_ = n_columns
+        if units.signal is not None:
+            self.n_directions_ = units.signal.rank
+        if isinstance(units, RateUnits):
+            self.n_directions_ = units.rates.rank
+            if (dispersion := units.rates.likelihood.dispersion) is not None:
+                self.dispersion_ = dispersion.cpu().numpy()
+        if problem.covariates is not None:
+            explained = self._engine().explained() if problem.covariates.parts else {}
+            self.covariate_variance_ = {name: explained.get(name, 0.0) for name in problem.covariates.names}
 
     # --- steps of fit ---------------------------------------------------------------------
 
@@ -313,6 +286,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
     def _check_parameters(self) -> None:
         for name, constraint in self._constraints.items():
             constraint.check(self._name, name, getattr(self, name))
+        self._check_likelihood()
         check.check_callback(self._name, self.callback)
         if self.checkpoint is not None:
             check.check_path(self._name, "checkpoint", self.checkpoint)
@@ -326,11 +300,121 @@ class BaseGPLVM(ShownModel, FittedMethods):
         """Return the kernel that the parameter names, where it is not left open."""
         return KERNELS[self.kernel] if isinstance(self.kernel, str) else self.kernel
 
-    def _open_checkpoint(self, data: Array, device: torch.device) -> Checkpoint | None:
+    @property
+    def _counts(self) -> bool:
+        """Whether the likelihood is one of counts."""
+        return self.likelihood != "gaussian"
+
+    def _check_likelihood(self) -> None:
+        """Refuse what does not go with a likelihood of counts."""
+        wrong = {
+            "optimizer='rgd'": self.optimizer == "rgd",
+            "init='random'": isinstance(self.init, str) and self.init == "random",
+            "noise='uniform'": self.noise == "uniform",
+            "a noise_floor": self.noise_floor != "auto",
+        }
+        if self._counts and (found := [name for name, there in wrong.items() if there]):
+            raise ValueError(
+                f"{self._name} with likelihood={self.likelihood!r} knows the noise of counts, and "
+                f"takes no {found[0]}: leave it out."
+            )
+
+    def _coded(self, covariates: object, n_rows: int) -> tuple[Covariates, Coded] | None:
+        """Read covariates; None where there are none."""
+        if covariates is None:
+            return None
+        coding = Covariates.of(self._name, covariates, n_rows)
+        return coding, coding.coded(self._name, covariates, n_rows)
+
+    def _checked(self, data: Any) -> Mean | None:
+        """Refuse data that no fit could begin with; the mean of the others, unless of counts."""
+        if self._counts:
+            check_counts(self._name, data)
+            return None
+        _check_observed(data)
+        mean = self._mean(data)
+        centred = without_rounding(data, mean.residuals(data))
+        root_mean_square(centred[~np.isnan(centred)])  # refuse squares beyond floating point
+        return mean
+
+    def _open_checkpoint(
+        self,
+        data: Any,
+        mean: Mean | None,
+        covariates: tuple[Covariates, Coded] | None,
+        device: torch.device,
+    ) -> Checkpoint | None:
         if self.checkpoint is None:
             return None
         path = check.check_path(self._name, "checkpoint", self.checkpoint)
-        return Checkpoint(path, self._name, self.get_params(deep=False), digest(data), device)
+        if issparse(data):
+            arrays = [data.data, data.indices, data.indptr]
+        else:
+            arrays = [
+                data if mean is None else without_rounding(data, mean.residuals(data))
+            ]
+        if covariates is not None:
+            arrays.append(covariates[1].design)
+        return Checkpoint(path, self._name, self.get_params(deep=False), digest(*arrays), device)
+
+    def _problem(
+        self,
+        data: Any,
+        mean: Mean | None,
+        covariates: tuple[Covariates, Coded] | None,
+        seed: int,
+        device: torch.device,
+    ) -> Problem:
+        """Prepare the rows."""
+        latent_unit = self._latent_unit()
+        if mean is None:
+            return count_problem(
+                self._name,
+                data,
+                covariates,
+                likelihood=self.likelihood,
+                n_components=self.n_components,
+                latent_unit=latent_unit,
+                seed=seed,
+                dtype=self.dtype,
+                device=device,
+            )
+        return gaussian_problem(
+            self._name,
+            data,
+            mean,
+            covariates,
+            unit=1.0 if self.optimizer == "rgd" else None,
+            latent_unit=latent_unit,
+            seed=seed,
+            uniform=self._noise_is_uniform,
+            dtype=self.dtype,
+            device=device,
+        )
+
+    def _settled(self, problem: Problem, objective: CountObjective) -> Problem:
+        """Return the problem with the rates that the fit ended with."""
+        assert isinstance(problem.units, RateUnits)
+        return replace(problem, units=replace(problem.units, rates=objective.rates.to("cpu")))
+
+    def _with_covariates(
+        self, covariance: CovarianceFunction, parameters: Parameters, rows: Rows
+    ) -> tuple[CovarianceFunction, Parameters]:
+        """Add what covariates have in the covariance, and their parameters."""
+        logs, free = dict(parameters.logs), parameters.free
+        if rows.tags is not None:
+            space = rows.space(self._manifold)
+            covariance = BatchFunction(space, covariance.kernel, rows.levels)
+            own = [name for name in covariance.shape if name not in logs]
+            for name in own:
+                logs[name] = rows.data.new_tensor(math.log(covariance.shape[name]))
+            free = (*free, *own)
+        if rows.effects is not None:
+            variance = EFFECT_VARIANCE * rows.data.square().mean().clamp_min(1e-12)
+            logs |= dict.fromkeys(rows.effects.names, variance.log())
+            free = (*free, *rows.effects.names)
+        latents = rows.tagged(parameters.latents)
+        return covariance, Parameters(latents, logs, free)
 
     @property
     def _noise_is_uniform(self) -> bool:
@@ -338,29 +422,6 @@ class BaseGPLVM(ShownModel, FittedMethods):
         paper = isinstance(self.init, str) and self.init == "random"
         given = self.noise == "uniform" or self.noise_floor != "auto"
         return given or paper or self.optimizer == "rgd"
-
-    def _rows(self, ready: Preparation, size: float, seed: int, device: torch.device) -> Rows:
-        """Rows on their device; missing entries are imputed from the nearest rows."""
-        data = ready.values / size
-        if ready.scores is not None:
-            found = ready.scores
-            parts = (found.noise / size**2, found.inflation, found.squares / size**2, found.counts)
-            values, *noise = (
-                torch.from_numpy(part).to(device, DTYPES[self.dtype]) for part in (data, *parts)
-            )
-            return Rows(values, noise=LearntRowNoise(*noise))
-        observed = ~np.isnan(data)
-        if observed.all():
-            return Rows(torch.from_numpy(data).to(device, DTYPES[self.dtype]))
-        guess = fill_gaps(data, seed)
-        filled = torch.from_numpy(guess.data).to(device, DTYPES[self.dtype])
-        imputation = Imputation(
-            filled,
-            torch.from_numpy(observed).to(device),
-            torch.from_numpy(guess.row_variance).to(filled).clamp_min(SMALLEST_VARIANCE),
-            torch.from_numpy(guess.variance).to(filled),
-        )
-        return Rows(filled, imputation)
 
     def _latent_unit(self) -> float:
         """Return the unit of the latents that users see: flat space has none, so κ sets it."""
@@ -455,7 +516,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
             length_scale=length_scale,
             noise_floor=floor,
             smallest_floor=smallest,
-            row_noise=None if rows.noise is None else rows.noise.first * rows.noise.inflation,
+            row_noise=None if rows.noise is None else rows.noise.start,
             generator=generator,
             given=None if isinstance(self.init, str) else self._given_latents(rows.data),
             n_probes=n_probes,
@@ -521,51 +582,44 @@ class BaseGPLVM(ShownModel, FittedMethods):
         raise NotImplementedError
 
     def _fitted(
-        self,
-        objective: Any,
-        parameters: Parameters,
-        rows: Rows,
-        units: Units,
-        digests: Array,
-        ready: Preparation,
+        self, objective: Any, parameters: Parameters, rows: Rows, problem: Problem
     ) -> FittedModel:
         """Return the fitted model."""
-
-        def beyond(chosen: Tensor) -> Tensor:
-            assert ready.signal is not None
-            assert ready.scores is not None
-            some = chosen.cpu().numpy()
-            rest = ready.signal.beyond(ready.residuals[some], ready.scores.values[some])
-            return torch.from_numpy(rest).to(chosen.device)
-
+        covariance = objective.covariance.at(parameters.values)
+        covariates: FittedCovariates | None = None
+        if rows.effects is not None and problem.covariates is not None:
+            effects = objective.without_effects(parameters, rows.data)
+            covariates = _fitted_covariates(problem, effects, covariance, rows)
+            shift = rows.effects.design @ effects.mean.to(rows.data)
+            rows = replace(rows, data=rows.data - shift)
+        if isinstance(covariance, BatchCovariance):
+            covariance = without_batches(covariance)
         per_row = objective.noise.per_row
-        observed = rows.observed
-        if ready.signal is not None and np.isnan(ready.residuals).any():
-            observed = torch.from_numpy(~np.isnan(ready.residuals)).to(rows.data.device)
         return FittedModel.of(
-            objective.covariance.at(parameters.values),
-            parameters.latents,
+            covariance,
+            rows.bare(parameters.latents),
             self._predictions(objective, parameters, rows),
             noise=objective.noise.level(parameters),
             data=rows.data,
-            observed=observed,
+            observed=problem.observed,
             row_noise=objective.noise.of_entries(parameters).double() if per_row else None,
-            beyond=None if ready.signal is None else beyond,
-            prior=self._prior(parameters),
+            beyond=problem.beyond,
+            prior=self._prior(parameters, rows),
             center=self.center,
-            std=self._std(objective, parameters),
-            units=units,
-            digests=digests,
+            std=self._std(objective, parameters, rows),
+            units=problem.units,
+            covariates=covariates,
+            digests=problem.digests,
             single=self.dtype == "float32",
             bound=self._bounded,
             variational=self._variational,
         )
 
-    def _prior(self, parameters: Parameters) -> tuple[Tensor, float] | None:  # noqa: ARG002
+    def _prior(self, parameters: Parameters, rows: Rows) -> tuple[Tensor, float] | None:  # noqa: ARG002
         """Root and scale of the prior of new rows; None takes those of the latents."""
         return None
 
-    def _std(self, objective: Any, parameters: Parameters) -> Tensor | None:  # noqa: ARG002
+    def _std(self, objective: Any, parameters: Parameters, rows: Rows) -> Tensor | None:  # noqa: ARG002
         """Posterior standard deviations of the latents [N, Q], for models that have them."""
         return None
 
@@ -591,9 +645,9 @@ class BaseGPLVM(ShownModel, FittedMethods):
             smallest_rise=self.tol * objective.n_entries,
         )
 
-    def _first_step(self, objective: Any, parameters: Parameters) -> float:  # noqa: ARG002
+    def _first_step(self, objective: Any, parameters: Parameters) -> float:
         """Length of Adam's first step, a share of the median distance between the latents."""
-        return RATE * max(starts.median_distance(parameters.latents, self._manifold), 1e-3)
+        return RATE * max(starts.median_distance(parameters.latents, objective.manifold), 1e-3)
 
     def _describe(
         self, objective: Any, units: Units, volume: float, value: float, parameters: Parameters
@@ -620,6 +674,23 @@ class BaseGPLVM(ShownModel, FittedMethods):
     ) -> tuple[Parameters, float]:
         """Where the fit ended, never below its start, and the value to report."""
         return result.parameters, result.value
+
+
+def _fitted_covariates(
+    problem: Problem, effects: EffectsPosterior, covariance: Any, rows: Rows
+) -> FittedCovariates:
+    """Return what is known of the covariates after a fit."""
+    assert problem.covariates is not None
+    assert problem.coded is not None
+    design = torch.from_numpy(problem.coded.design)
+    return FittedCovariates(
+        problem.covariates,
+        torch.from_numpy(problem.coded.tags),
+        design.mT @ design / len(design),
+        covariance.shares if isinstance(covariance, BatchCovariance) else (),
+        effects.mean.double(),
+        effects.covariance.double(),
+    )
 
 
 def _check_observed(data: Array) -> None:

@@ -56,6 +56,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
         inducing_update: int = 5,
         chunk_size: int | Literal["auto"] = "auto",
         kernel: str | Kernel = "exponential",
+        likelihood: str = "gaussian",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
         optimizer: str = "auto",
@@ -78,6 +79,7 @@ class _BayesianGPLVM(CollapsedGPLVM):
             inducing_update=inducing_update,
             chunk_size=chunk_size,
             kernel=kernel,
+            likelihood=likelihood,
             length_scale=length_scale,
             init=init,
             optimizer=optimizer,
@@ -129,12 +131,12 @@ class _BayesianGPLVM(CollapsedGPLVM):
         )
         return Parameters(points.latents, {**points.logs, "std": std}, (*points.free, "std"))
 
-    def _prior(self, parameters: Parameters) -> tuple[Tensor, float]:
+    def _prior(self, parameters: Parameters, rows: Rows) -> tuple[Tensor, float]:  # noqa: ARG002
         """Return the prior that the model itself has."""
         origin = self._manifold.origin(self.n_components, device=parameters.latents.device)
         return origin, float(self.prior_scale)
 
-    def _std(self, objective: Any, parameters: Parameters) -> Tensor:  # noqa: ARG002
+    def _std(self, objective: Any, parameters: Parameters, rows: Rows) -> Tensor:  # noqa: ARG002
         """Return the standard deviations of q(x)."""
         return parameters.logs["std"].exp()
 

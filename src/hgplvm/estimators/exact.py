@@ -25,7 +25,9 @@ class _ExactGPLVM(BaseGPLVM):
         noise: Noise,
         generator: torch.Generator,  # noqa: ARG002
     ) -> ExactObjective:
-        return ExactObjective(rows.data, covariance, noise, imputation=rows.imputation)
+        return ExactObjective(
+            rows.data, covariance, noise, imputation=rows.imputation, effects=rows.effects
+        )
 
     def _predictions(
         self, objective: ExactObjective, parameters: Parameters, rows: Rows

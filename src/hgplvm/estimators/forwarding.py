@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Literal, Self, overload
+from typing import Any, Literal, Self, overload
 
 import numpy as np
 from scipy.sparse import issparse
@@ -15,7 +15,10 @@ from torch import Tensor
 from hgplvm import _storage as storage
 from hgplvm import _validation as check
 from hgplvm._fitted.files import class_name, kernel_tree, model_tree
-from hgplvm._fitted.model import Engine, FittedModel
+from hgplvm._covariates import Coded
+from hgplvm._fitted.engine import Engine
+from hgplvm._fitted.model import FittedModel
+from hgplvm._init.counts import check_counts
 from hgplvm._typing import Array
 from hgplvm.kernels import Kernel
 
@@ -39,7 +42,14 @@ ATTRIBUTES = (
 )
 # and those that only some models have
 # (source_ is set where rows come from an AnnData object: its layer, representation, preparation)
-OPTIONAL = ("feature_names_in_", "n_inducing_", "source_", "_sklearn_output_config")
+OPTIONAL = (
+    "feature_names_in_",
+    "n_inducing_",
+    "covariate_variance_",
+    "dispersion_",
+    "source_",
+    "_sklearn_output_config",
+)
 
 
 class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -56,14 +66,29 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @overload
     def transform(
-        self, X: object, return_std: Literal[False] = False, return_cov: Literal[False] = False
+        self,
+        X: object,
+        *,
+        covariates: object = None,
+        return_std: Literal[False] = False,
+        return_cov: Literal[False] = False,
     ) -> Array: ...
     @overload
     def transform(
-        self, X: object, return_std: bool = False, return_cov: bool = False
+        self,
+        X: object,
+        *,
+        covariates: object = None,
+        return_std: bool = False,
+        return_cov: bool = False,
     ) -> Array | tuple[Array, Array]: ...
     def transform(
-        self, X: object, return_std: bool = False, return_cov: bool = False
+        self,
+        X: object,
+        *,
+        covariates: object = None,
+        return_std: bool = False,
+        return_cov: bool = False,
     ) -> Array | tuple[Array, Array]:
         """Find the latents of new rows: those that maximise their posterior density.
 
@@ -75,6 +100,10 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         X : array-like, DataFrame, sparse matrix or tensor of shape (n_rows, n_features)
             New rows. Of a row with NaN, the other entries count; a row of NaN alone goes to the
             centre of the prior.
+        covariates : as in `fit`, optional
+            Covariates of the rows, where the fit had some. None in place of a batch stands for a
+            new one: all such rows of a call are taken for one batch, whose shift is estimated from
+            them.
         return_std : bool, default=False
             Whether to return the posterior standard deviations, too.
         return_cov : bool, default=False
@@ -98,7 +127,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 "transform returns standard deviations or covariances, not both: the first are the "
                 "roots of the diagonals of the second. Set one of return_std and return_cov."
             )
-        found = engine.infer(self._read(X, fitting=False))
+        found = engine.infer(*self._rows_and_covariates(X, covariates))
         known = found.known >= 0
         embedding = self._model.chart(engine.shown(found.x))
         embedding[known] = self.embedding_[found.known[known]]
@@ -109,8 +138,10 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             cov[known] = self.posterior_cov_[found.known[known]]
         return embedding, cov if return_cov else _roots(cov)
 
-    def score(self, X: object, y: object = None) -> float:  # noqa: ARG002
+    def score(self, X: object, y: object = None, *, covariates: object = None) -> float:  # noqa: ARG002
         """Mean log predictive density of rows at their inferred latents.
+
+        Of counts, with a likelihood of counts, it is a log probability.
 
         Parameters
         ----------
@@ -118,6 +149,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Rows, in general new ones; NaN where an entry is missing.
         y : ignored
             Present for scikit-learn.
+        covariates : as in `transform`, optional
+            Covariates of the rows.
 
         Returns
         -------
@@ -125,15 +158,21 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Mean over the rows, in units of the data.
         """
         engine = self._engine()
-        return engine.log_density(engine.infer(self._read(X, fitting=False)))
+        return engine.log_density(engine.infer(*self._rows_and_covariates(X, covariates)))
 
     # --- latents to rows ------------------------------------------------------------------
 
     @overload
-    def inverse_transform(self, P: object, return_std: Literal[False] = False) -> Array: ...
+    def inverse_transform(
+        self, P: object, return_std: Literal[False] = False, *, covariates: object = None
+    ) -> Array: ...
     @overload
-    def inverse_transform(self, P: object, return_std: Literal[True]) -> tuple[Array, Array]: ...
-    def inverse_transform(self, P: object, return_std: bool = False) -> Array | tuple[Array, Array]:
+    def inverse_transform(
+        self, P: object, return_std: Literal[True], *, covariates: object = None
+    ) -> tuple[Array, Array]: ...
+    def inverse_transform(
+        self, P: object, return_std: bool = False, *, covariates: object = None
+    ) -> Array | tuple[Array, Array]:
         """Decode points of the latent space into rows.
 
         Parameters
@@ -142,6 +181,9 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Coordinates, as in `embedding_`.
         return_std : bool, default=False
             Whether to return the standard deviation of each entry, too.
+        covariates : value, dict, or as in `fit`, optional
+            Decode for rows with these covariates: one value for all points, or one for each. What
+            is not said is averaged over the training rows.
 
         Returns
         -------
@@ -150,19 +192,21 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         std : array of shape (n_points, n_features)
             With `return_std`: standard deviation of an observed row, noise included: the model's
             own variance at the point, times a factor for each column from the residuals of the
-            training rows nearby.
+            training rows nearby. With a likelihood of counts, mean and standard deviation are
+            those of the counts of a cell of median size.
         """
         engine = self._engine()
         check.check_flag(self._name, "return_std", return_std)
         points = self._model.coordinates(self._name, "P", P).to(engine.device)
-        mean, std = engine.decode(engine.hidden(points))
+        coded = self._coded_rows(covariates, len(points), partial=True)
+        mean, std = engine.decode(engine.hidden(points), coded)
         return (mean, std) if return_std else mean
 
     def sample(self, n: int = 1, random_state: int | np.random.RandomState | None = None) -> Array:
         """Draw new rows from the model.
 
         A latent is drawn from the posterior of a random training row, and a row from what the model
-        predicts there.
+        predicts there, for the row's own batch. With a likelihood of counts, rows are counts.
 
         Parameters
         ----------
@@ -180,8 +224,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         random = check_random_state(random_state)
         rows = random.randint(len(self._model.latents), size=n)
         zeta = random.standard_normal((n, self._model.n_components))
-        mean, std = engine.sample(rows, zeta)
-        return mean + std * random.standard_normal(mean.shape)
+        return engine.sample(rows, zeta, random)
 
     # --- views ----------------------------------------------------------------------------
 
@@ -328,6 +371,39 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         return self._model.engine(check.check_device(self._name, self.device))
 
+    def _rows_and_covariates(self, X: object, covariates: object) -> tuple[Any, Coded | None]:
+        """New rows, and their covariates as numbers."""
+        rows = self._read(X, fitting=False)
+        if self._is_of_counts:
+            check_counts(self._name, rows)
+        return rows, self._coded_rows(covariates, rows.shape[0])
+
+    def _coded_rows(
+        self, covariates: object, n_rows: int, *, partial: bool = False
+    ) -> Coded | None:
+        """Covariates of rows as numbers; None where the fit had none."""
+        known = self._model.covariates
+        if known is None:
+            if covariates is not None and not hasattr(self, "covariate_variance_"):
+                raise ValueError(
+                    f"{self._name} was fitted without covariates: leave them out, or fit again "
+                    "with those of the training rows."
+                )
+            return None
+        if covariates is None:
+            if partial:
+                return None
+            names = ", ".join(repr(name) for name in known.coding.names)
+            raise ValueError(
+                f"{self._name} was fitted with the covariates {names}: pass those of these rows, "
+                "with None where the batch is a new one."
+            )
+        return known.coding.coded(self._name, covariates, n_rows, partial=partial)
+
+    @property
+    def _is_of_counts(self) -> bool:
+        return getattr(self, "likelihood", "gaussian") != "gaussian"
+
     def _show(self) -> None:
         """Set the attributes that depend on the pose."""
         model = self._model
@@ -349,8 +425,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     def _n_features_out(self) -> int:
         return int(self.embedding_.shape[1])
 
-    def _read(self, X: object, *, fitting: bool) -> Array:
-        """Validate rows: float64, NaN where an entry is missing."""
+    def _read(self, X: object, *, fitting: bool) -> Any:
+        """Validate rows: float64, NaN where an entry is missing; counts stay sparse."""
         if isinstance(X, Tensor):
             X = check.as_array(X)
         checked = validate_data(
@@ -362,6 +438,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ensure_min_samples=2 if fitting else 1,
             ensure_all_finite="allow-nan",
         )
+        if issparse(checked) and self._is_of_counts:
+            return checked
         rows: Array = checked.toarray() if issparse(checked) else checked
         return rows
 

@@ -50,6 +50,7 @@ class CollapsedGPLVM(BaseGPLVM):
         inducing_update: int = 5,
         chunk_size: int | Literal["auto"] = "auto",
         kernel: str | Kernel = "exponential",
+        likelihood: str = "gaussian",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
         optimizer: str = "auto",
@@ -69,6 +70,7 @@ class CollapsedGPLVM(BaseGPLVM):
         super().__init__(
             n_components,
             kernel=kernel,
+            likelihood=likelihood,
             length_scale=length_scale,
             init=init,
             optimizer=optimizer,
@@ -108,6 +110,7 @@ class CollapsedGPLVM(BaseGPLVM):
             "chunk_size": None if self.chunk_size == "auto" else self.chunk_size,
             "generator": generator,
             "imputation": rows.imputation,
+            "effects": rows.effects,
         }
 
     def _make_objective(

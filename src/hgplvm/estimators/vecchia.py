@@ -74,6 +74,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         reshuffle: bool = False,
         chunk_size: int | Literal["auto"] = "auto",
         kernel: str | Kernel = "exponential",
+        likelihood: str = "gaussian",
         length_scale: float | Literal["auto"] = "auto",
         init: str | Array = "auto",
         optimizer: str = "auto",
@@ -93,6 +94,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         super().__init__(
             n_components,
             kernel=kernel,
+            likelihood=likelihood,
             length_scale=length_scale,
             init=init,
             optimizer=optimizer,
@@ -159,7 +161,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             row_noise=row_noise(noise, parameters),
         )
         landmarks = Landmarks.of(posterior, parameters.latents)
-        own = None if rows.noise is None else rows.noise.first * rows.noise.inflation
+        own = None if rows.noise is None else rows.noise.start
         latents = self._manifold.inside(landmarks.posterior_means(rows.data, own))
         latents[chosen] = parameters.latents
         return Start(
@@ -217,6 +219,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             generator=generator,
             chunk_size=None if self.chunk_size == "auto" else self.chunk_size,
             imputation=rows.imputation,
+            effects=rows.effects,
         )
 
     def _first_step(self, objective: VecchiaObjective, parameters: Parameters) -> float:
@@ -250,12 +253,14 @@ class _VecchiaGPLVM(BaseGPLVM):
             row_noise(objective.noise, parameters),
         )
 
-    def _prior(self, parameters: Parameters) -> tuple[Tensor, float]:
+    def _prior(self, parameters: Parameters, rows: Rows) -> tuple[Tensor, float]:
         """Return the latents' own centre, and their root mean square distance from it."""
-        root, scale = spread_of(self._manifold, parameters.latents)
+        root, scale = spread_of(self._manifold, rows.bare(parameters.latents))
         return root, max(scale, 1e-6)
 
-    def _std(self, objective: VecchiaObjective, parameters: Parameters) -> Tensor:
+    def _std(
+        self, objective: VecchiaObjective, parameters: Parameters, rows: Rows
+    ) -> Tensor:
         """Return the posterior standard deviations of each latent, given its neighbours."""
         # noisy neighbours carry little information each: take more of them
         n_neighbors = self.n_neighbors + self.n_inducing_
@@ -263,7 +268,7 @@ class _VecchiaGPLVM(BaseGPLVM):
             objective,
             parameters,
             n_neighbors=min(n_neighbors, len(parameters.latents) - 1),
-            prior_scale=self._prior(parameters)[1],
+            prior_scale=self._prior(parameters, rows)[1],
         )
 
 

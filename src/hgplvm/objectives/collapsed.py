@@ -281,6 +281,8 @@ class CollapsedObjective(GaussianObjective, ABC):
 
     def marginals(self, parameters: Parameters) -> tuple[Tensor, Tensor]:
         """Means and variances under q(x): of the nodes' predictions, and between these."""
+        if self.inducing.numel() == 0:
+            self.draw(parameters)
         covariance = self.covariance.at(parameters.values)
         posterior, u = self.posterior(parameters, self.data), self.effect_features(parameters)
         means, variances = [], []

@@ -1,0 +1,392 @@
+"""A fitted model at work on a device: latents of rows, decoding, samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from hgplvm._covariates import Coded
+from hgplvm._fitted.model import FittedModel, row_digests
+from hgplvm._inference import Landmarks, RowInference
+from hgplvm._threads import threads_for_rows
+from hgplvm._typing import Array
+from hgplvm.manifolds import wrapped_normal
+from hgplvm.manifolds._pose import turned_covariances
+from hgplvm.objectives.predictive import Predictor
+from hgplvm.objectives.residuals import ResidualScale
+
+__all__ = ["Engine", "Inferred"]
+
+# training latents that new rows may start at
+LANDMARKS = 4096
+# combinations of batches for which landmarks are kept
+KEPT_TAGS = 8
+# rounds in which the shift of a new batch is estimated
+SHIFT_ROUNDS = 6
+# rows that the shares of covariates are computed from
+EXPLAINED_ROWS = 2000
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """Rows in the model's units, 0 where nothing is observed, and their latents.
+
+    Effects of covariates are not in the rows any more.
+    """
+
+    rows: Tensor
+    observed: Tensor  # 1 and 0
+    x: Tensor  # in the prior's frame
+    std: Tensor | None  # of q(x), for Bayesian models
+    known: Array  # the training row that each one is, or -1
+    noise: Tensor | None  # [n], where rows differ
+    beyond: Array  # [n], see ModelRows
+    coded: Coded
+    counts: Any = None  # of a model of counts
+
+
+class Engine:
+    """A fitted model on a device, in the prior's frame."""
+
+    def __init__(self, model: FittedModel, device: torch.device) -> None:
+        self.model, self.device = model._mapped(lambda t: t.to(device)), device
+        self.manifold = model.manifold
+        root = self.model.prior_root
+        self.latents = self.manifold.recenter(self.model.latents, root)
+        sites = self.manifold.recenter(self.model.residuals.sites, root)
+        self.residuals = ResidualScale(self.manifold, sites, self.model.residuals.squares)
+        self.covariates = self.model.covariates
+        self._inferences: dict[bytes, RowInference] = {}
+
+    # --- the model for rows of some batches -----------------------------------------------
+
+    @cached_property
+    def _predictors(self) -> tuple[Predictor, Predictor | None]:
+        """The model, and a cheaper one to try starts with."""
+        model, latents, covariance = self.model, self.latents, self.model.covariance
+        if self.covariates is not None:
+            covariance, latents = self.covariates.covariance_of(covariance), self._tagged
+        predictions = model.predictions.recentred(covariance.manifold, model.prior_root)
+        parts = (covariance, model.noise, latents)
+        return predictions.predictor(*parts), predictions.scout(*parts)
+
+    @property
+    def _tagged(self) -> Tensor:
+        return self.latents if self.covariates is None else self.covariates.tagged(self.latents)
+
+    def inference(self, tag: Tensor | None = None) -> RowInference:
+        """What finds the latents of rows with these tags; by default of the mean over batches."""
+        if self.covariates is not None and tag is None:
+            tag = torch.from_numpy(self.covariates.coding.mean_tags).to(self.latents)
+        key = b"" if tag is None else tag.cpu().numpy().tobytes()
+        if key not in self._inferences:
+            if len(self._inferences) >= KEPT_TAGS:
+                del self._inferences[next(iter(self._inferences))]
+            self._inferences[key] = self._inference(tag)
+        return self._inferences[key]
+
+    def _inference(self, tag: Tensor | None) -> RowInference:
+        model = self.model
+        predictor, scout = self._predictors
+        if tag is not None:
+            predictor = predictor.with_tag(tag)
+            scout = None if scout is None else scout.with_tag(tag)
+        chosen = torch.randperm(len(self.latents), generator=torch.Generator().manual_seed(0))
+        at = self.latents[chosen[:LANDMARKS].to(self.device)]
+        landmarks = Landmarks.of(predictor, at, noise=model.noise if model.bound else None)
+        std = None
+        if model.variational and model.std is not None:
+            std = model.std.median().item()
+        return RowInference(
+            predictor, landmarks, model.prior_scale, scout=scout, bound=model.bound, std=std
+        )
+
+    def groups(self, coded: Coded) -> Iterator[tuple[Tensor, RowInference]]:
+        """Rows with the same tags, and what holds for them."""
+        if not coded.tags.shape[1] or self.covariates is None:
+            yield torch.arange(len(coded.tags), device=self.device), self.inference()
+            return
+        tags, which = np.unique(coded.tags, axis=0, return_inverse=True)
+        for place, tag in enumerate(tags):
+            rows = torch.from_numpy(np.flatnonzero(which.reshape(-1) == place)).to(self.device)
+            yield rows, self.inference(torch.from_numpy(tag).to(self.latents))
+
+    def coded(self, coded: Coded | None, n_rows: int) -> Coded:
+        """Covariates of rows; the mean over the training rows where nothing is said."""
+        if coded is not None:
+            return coded
+        if self.covariates is not None:
+            return self.covariates.coding.averaged(n_rows)
+        return Coded(np.zeros((n_rows, 0)), np.zeros((n_rows, 0)), np.zeros(n_rows, dtype=bool))
+
+    def effects(self, coded: Coded) -> tuple[Tensor | float, Tensor | None]:
+        """``Wβ`` [n, r], and the variance [n] that effects add to a row's noise, if any."""
+        if self.covariates is None:
+            return 0.0, None
+        design = torch.from_numpy(coded.design).to(self.latents)
+        spread = self.covariates.spread(design)
+        if coded.fresh.any() and self.covariates.shares:
+            # of a batch that is not known, only what it shares with the others is predicted
+            covariance = self._predictors[0].covariance  # type: ignore[attr-defined]
+            tags = torch.from_numpy(coded.tags).to(self.latents)
+            for row in np.flatnonzero(coded.fresh):
+                spread[row] += covariance.diagonal - covariance.at_tags(tags[row])
+        return self.covariates.shift(design), spread
+
+    # --- frames ---------------------------------------------------------------------------
+
+    def shown(self, x: Tensor) -> Tensor:
+        """Points of the prior's frame, in the pose."""
+        return self.model.pose.points(self.manifold.uncenter(x, self.model.prior_root))
+
+    def hidden(self, x: Tensor) -> Tensor:
+        """Points of the pose, in the prior's frame."""
+        return self.manifold.recenter(self.model.pose.back(x), self.model.prior_root)
+
+    # --- rows -----------------------------------------------------------------------------
+
+    def infer(self, data: Any, coded: Coded | None = None) -> Inferred:
+        """Latents of rows; those of the training data are where the fit put them."""
+        coded = self.coded(coded, data.shape[0])
+        known = self.model.known(row_digests(data, coded.design))
+        shift = self.model.units.shift(coded.design)
+        if coded.fresh.any():
+            shift = shift + self._new_shift(data, coded, shift)
+        return self._inferred(data, coded, shift, known)
+
+    def _inferred(
+        self, data: Array, coded: Coded, shift: Array | float, known: Array
+    ) -> Inferred:
+        """Latents of rows from which covariates take a shift of their residuals."""
+        seen = self.model.units.to_model(data, shift)
+        observed = torch.from_numpy(seen.observed).to(self.device, torch.float64)
+        effects, spread = self.effects(coded)
+        rows = torch.from_numpy(seen.values).to(self.device)
+        if self.covariates is not None:
+            rows = (rows - effects) * observed
+        noise = None if seen.noise is None else torch.from_numpy(seen.noise).to(self.device)
+        if spread is not None:
+            noise = (self.model.noise if noise is None else noise) + spread
+        x, std = self._placed(rows, observed, noise, coded, known)
+        return Inferred(rows, observed, x, std, known, noise, seen.beyond, coded)
+
+    def _placed(
+        self, rows: Tensor, observed: Tensor, noise: Tensor | None, coded: Coded, known: Array
+    ) -> tuple[Tensor, Tensor | None]:
+        """Latents, and deviations of Bayesian models; `known` rows keep their own."""
+        at = torch.from_numpy(known).to(self.device)
+        x, std = self.latents[at], None
+        if self.model.variational and self.model.std is not None:
+            std = self.model.std[at]
+        for members, inference in self.groups(coded):
+            new = members[at[members] < 0]
+            if not len(new):
+                continue
+            with threads_for_rows(len(new)):
+                own = None if noise is None else noise[new]
+                found = inference.infer(rows[new], observed[new], own)
+            x[new] = found.latents
+            if std is not None:
+                std[new] = found.logs["std"].exp()
+        return x, std
+
+    def _new_shift(self, data: Array, coded: Coded, shift: Array | float) -> Array:
+        """Shift of the residuals of a new batch [n, D]; 0 for rows of those that are known.
+
+        In turn, the shift is the mean of what the rows' places leave unexplained, and the rows are
+        placed without it. It is shrunk, by the size of the shifts that the fit saw.
+        """
+        assert self.covariates is not None
+        units, fresh = self.model.units, coded.fresh
+        own = coded.some(fresh)
+        before = shift[fresh] if isinstance(shift, np.ndarray) else shift
+        residuals = units.mean.residuals(data[fresh]) - before
+        nothing = np.full(len(residuals), -1)
+        variance = self._shift_variance()
+        expected: Array | float = 0.0
+        found = np.zeros(residuals.shape[1])
+        for _ in range(SHIFT_ROUNDS):
+            found = shrunk_mean(residuals - expected, variance)
+            placed = self._inferred(data[fresh], own, before + found, nothing)
+            expected = units.residuals(self.function(placed.x, own))
+        whole = np.zeros((len(fresh), len(found)))
+        whole[fresh] = found
+        return whole
+
+    def _shift_variance(self) -> Array:
+        """Variance [D], over the training rows, of what covariates do to each column."""
+        assert self.covariates is not None
+        units = self.model.units
+        effects = units.residuals(self.covariates.mean)
+        if units.effects is not None:
+            effects = effects + units.effects
+        weights = self.covariates.design_covariance.cpu().numpy()
+        return np.maximum(((weights @ effects) * effects).sum(0), 0.0)
+
+    def function(self, x: Tensor, coded: Coded) -> Tensor:
+        """Decoded functions [n, r] at points, for rows with these tags, without linear effects."""
+        return self._function(x, coded)[0]
+
+    def _function(self, x: Tensor, coded: Coded) -> tuple[Tensor, Tensor]:
+        """Mean and variance of each entry, the noise of a new row included."""
+        parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        for rows, inference in self.groups(coded):
+            parts.append((rows, *inference.predict(x[rows])))
+        order = torch.cat([rows for rows, _, _ in parts]).argsort()
+        mean, variance = (torch.cat([part[i] for part in parts])[order] for i in (1, 2))
+        return mean, variance
+
+    def covariances(self, found: Inferred) -> Array:
+        """Posterior covariances [n, Q, Q] of inferred latents, in the pose."""
+        std = found.std
+        if std is None:
+            std = torch.zeros_like(self.manifold.to_tangent(found.x))
+            for rows, inference in self.groups(found.coded):
+                noise = None if found.noise is None else found.noise[rows]
+                with threads_for_rows(len(rows)):
+                    std[rows] = inference.posterior_std(
+                        found.rows[rows], found.observed[rows], found.x[rows], noise
+                    )
+        covariance = std.square().diag_embed()
+        turned = turned_covariances(self.manifold, self.shown, found.x, covariance)
+        return self.model.units.latent**2 * turned.cpu().numpy()
+
+    def log_density(self, found: Inferred) -> float:
+        """Mean log density of rows at their latents, in the units of the data."""
+        density = torch.zeros(len(found.x), dtype=torch.float64, device=self.device)
+        for rows, inference in self.groups(found.coded):
+            noise = None if found.noise is None else found.noise[rows]
+            with threads_for_rows(len(rows)):
+                density[rows] = inference.log_density(
+                    found.rows[rows], found.observed[rows], found.x[rows], noise
+                )
+        return float(density.mean().item() + found.beyond.mean())
+
+    # --- decoding -------------------------------------------------------------------------
+
+    def decode(self, x: Tensor, coded: Coded | None = None) -> tuple[Array, Array]:
+        """Mean and standard deviation of rows at points of the prior's frame, in data units."""
+        coded = self.coded(coded, len(x))
+        units, noise = self.model.units, self.model.noise
+        with threads_for_rows(len(x)):
+            mean, variance = self._function(x, coded)
+            variance = (variance - noise).clamp_min(0.0)
+            effects, spread = self.effects(coded)
+            if spread is not None:
+                mean, variance = mean + effects, variance + spread[:, None]
+            std = (units.variances(variance, noise) * self.residuals.at(x)).sqrt()
+        return units.rows(mean, std, units.shift(coded.design))
+
+    def sample(self, rows: Array, zeta: Array, random: np.random.RandomState) -> Array:
+        """Draw rows at latents drawn around those of training rows [n], of the same batches.
+
+        `zeta` [n, Q] are standard normal numbers.
+        """
+        mean, std = self.decode(*self._drawn(rows, zeta))
+        return np.asarray(mean + std * random.standard_normal(mean.shape))
+
+    def _drawn(self, rows: Array, zeta: Array) -> tuple[Tensor, Coded]:
+        """Latents around those of training rows, and covariates of these rows."""
+        at, standard = (torch.from_numpy(a).to(self.device) for a in (rows, zeta))
+        coded = self._training(rows)
+        if self.model.std is not None:  # in the frames of the fit
+            x = wrapped_normal.points(
+                self.manifold, self.model.latents[at], self.model.std[at], standard
+            )
+            x = self.manifold.recenter(x, self.model.prior_root)
+        else:
+            std = torch.zeros_like(standard)
+            for members, inference in self.groups(coded):
+                chosen, which = torch.unique(at[members], return_inverse=True)
+                latents = self.latents[chosen]
+                decoded, _ = inference.predict(latents)
+                found = inference.posterior_std(decoded, torch.ones_like(decoded), latents)
+                std[members] = found[which]
+            x = wrapped_normal.points(self.manifold, self.latents[at], std, standard)
+        return self.manifold.inside(x), coded
+
+    def _training(self, rows: Array) -> Coded:
+        """Covariates of training rows; continuous ones are at their means."""
+        if self.covariates is None:
+            return self.coded(None, len(rows))
+        coding = self.covariates.coding
+        tags = self.covariates.tags.cpu().numpy()[rows]
+        parts, start = [], 0
+        for part in coding.parts:
+            if part.levels is None:
+                parts.append(np.zeros((len(rows), 1)))
+            else:
+                parts.append(tags[:, start : start + part.width] - part.middle)
+                start += part.width
+        return Coded(np.concatenate(parts, axis=1), tags, np.zeros(len(rows), dtype=bool))
+
+
+    # --- what covariates explain ----------------------------------------------------------
+
+    def explained(self) -> dict[str, float]:
+        """Share of the variance of the rows without noise that each covariate has.
+
+        Of linear effects, and of the functions that batches have to themselves. The latents have
+        the rest. Columns count in units of their noise.
+        """
+        assert self.covariates is not None
+        effects, loadings, noise = self._columns()
+        n = len(self.latents)
+        chosen = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:EXPLAINED_ROWS]
+        x, own = self.latents[chosen.to(self.device)], self._training(chosen.numpy())
+        mean = self.covariates.coding.averaged(len(x)).tags
+        common = self.function(x, Coded(own.design, mean, own.fresh))
+        gram = loadings @ loadings.mT
+
+        def size(functions: Tensor) -> float:
+            return float(((functions @ gram) * functions).sum() / len(functions))
+
+        found, column, tag = {}, 0, 0
+        weights = self.covariates.design_covariance
+        for part in self.covariates.coding.parts:
+            some = slice(column, column + part.width)
+            column += part.width
+            linear = float(((weights[some, some] @ effects[some]) * effects[some]).sum())
+            # what noise alone would leave in effects that are estimated
+            linear -= noise * effects.shape[1] * max(part.width - 1, 1) / n
+            beside = 0.0
+            if part.levels is not None:
+                tags = mean.copy()
+                tags[:, tag : tag + part.width] = own.tags[:, tag : tag + part.width]
+                tag += part.width
+                beside = size(self.function(x, Coded(own.design, tags, own.fresh)) - common)
+            found[part.name] = max(linear, 0.0) + beside
+        total = sum(found.values()) + size(common - common.mean(0))
+        return {name: value / max(total, 1e-300) for name, value in found.items()}
+
+    def _columns(self) -> tuple[Tensor, Tensor, float]:
+        """Effects [q, D] and loadings of the model's numbers [r, D] in scaled columns.
+
+        And the noise variance there.
+        """
+        assert self.covariates is not None
+        units, beta = self.model.units, self.covariates.mean
+        loadings = torch.eye(beta.shape[1], dtype=beta.dtype, device=beta.device)
+        scale: Array | float = 1.0
+        if units.signal is not None:
+            loadings, scale = units._loadings(beta), units.signal.scale
+        effects = units.data * beta @ loadings
+        if units.effects is not None:
+            effects = effects + torch.from_numpy(units.effects / scale).to(beta)
+        return effects, units.data * loadings, self.model.noise * units.data**2
+
+
+def shrunk_mean(rows: Array, variance: Array) -> Array:
+    """Means of columns [D] of this prior variance around 0; NaN is a missing entry."""
+    count = np.maximum((~np.isnan(rows)).sum(0), 1)
+    mean = np.nansum(rows, axis=0) / count
+    own = np.nansum(np.square(rows - mean), axis=0) / count
+    # of a single row nothing is known of how rows scatter: its own square stands for that
+    own = np.where(count > 1, own * count / np.maximum(count - 1, 1), np.square(mean))
+    return np.asarray(mean * variance / np.maximum(variance + own / count, 1e-300))
