@@ -31,6 +31,7 @@ __all__ = [
     "check_embedded",
     "check_writable",
     "checked_keys",
+    "covariates_of",
     "in_memory",
     "is_anndata",
     "layer_of",
@@ -48,6 +49,8 @@ logger = logging.getLogger(__name__)
 
 # genes that are kept, of more than so many, where there are counts
 N_TOP_GENES = 2000
+# likelihood that "auto" takes for raw counts
+AUTO_LIKELIHOOD = "negative-binomial"
 # columns beyond which a fit takes long for no gain
 MANY_COLUMNS = 5000
 
@@ -124,12 +127,21 @@ def read_matrix(
     layer: str | None = None,
     mask_var: str | Array | None = "auto",
     normalize: bool | None = None,
+    likelihood: str = "gaussian",
     fitted: Mapping[str, Any] | None = None,
 ) -> Matrix:
     """Rows that a fit is to see: of ``X``, of a layer or of a representation.
 
-    `fitted` says, for new rows, what those of the fit went through (their `source`).
+    `likelihood` may be "auto", the negative binomial for raw counts. `fitted` says, for new rows,
+    what those of the fit went through (their `source`, which says which likelihood it was).
     """
+    if fitted is not None:
+        likelihood = str(fitted.get("likelihood", "gaussian"))
+    if likelihood not in ("auto", "gaussian") and (use_rep is not None or normalize):
+        raise ValueError(
+            f"{owner} with likelihood={likelihood!r} takes the raw counts themselves: leave "
+            f"{'normalize' if use_rep is None else 'use_rep'} out."
+        )
     if use_rep is not None:
         if layer is not None or normalize:
             raise ValueError(
@@ -143,8 +155,15 @@ def read_matrix(
     kept = _mask(owner, adata, mask_var)
     if normalize is not None:
         source["normalize"] = bool(normalize)
-    if normalize is not False:
-        where = "adata.X" if layer is None else f"the layer {layer!r}"
+    where = "adata.X" if layer is None else f"the layer {layer!r}"
+    if likelihood == "auto":
+        counted = normalize is None and looks_like_counts(values)
+        likelihood = AUTO_LIKELIHOOD if counted else "gaussian"
+    if likelihood != "gaussian":
+        source["likelihood"] = likelihood
+        if fitted is None:
+            kept = _counted(owner, adata, values, where, kept, choose=isinstance(mask_var, str))
+    elif normalize is not False:
         values, found = _logarithms(owner, adata, values, where, told=normalize, fitted=fitted)
         source |= found
         if fitted is None:
@@ -287,6 +306,11 @@ def _check_counts(owner: str, adata: Any, values: Any) -> None:
             f"{owner} was asked to normalize counts, and the data are not counts: some are "
             "negative or not whole numbers. Leave normalize out."
         )
+    _check_empty(owner, adata, values)
+
+
+def _check_empty(owner: str, adata: Any, values: Any) -> None:
+    """Refuse cells without counts."""
     empty = np.flatnonzero(np.asarray(values.sum(axis=1)).ravel() == 0)
     if empty.size:
         more = f" and {empty.size - 1} more" if empty.size > 1 else ""
@@ -294,6 +318,21 @@ def _check_counts(owner: str, adata: Any, values: Any) -> None:
             f"{owner} finds no counts in the cell {str(adata.obs_names[empty[0]])!r}{more}: leave "
             "such cells out, as sc.pp.filter_cells(adata, min_counts=1) does."
         )
+
+
+def _counted(
+    owner: str, adata: Any, values: Any, where: str, kept: Array | None, *, choose: bool
+) -> Array | None:
+    """Which genes of raw counts to take: of those that were seen, the most variable."""
+    if not _whole_numbers(values):
+        raise ValueError(
+            f"{owner} with a likelihood of counts finds no raw counts in {where}: some are "
+            "negative or not whole numbers. Name the layer that holds counts, or take "
+            "likelihood='gaussian'."
+        )
+    _check_empty(owner, adata, values)
+    logs, _ = log_normalised(values)
+    return _most_variable(logs, kept, choose=choose)
 
 
 def _informative(values: Any, kept: Array | None, *, choose: bool) -> Array | None:
@@ -304,7 +343,11 @@ def _informative(values: Any, kept: Array | None, *, choose: bool) -> Array | No
     counts = CountUnits.of(values)
     if counts is None:
         return kept
-    logs = counts.at_median_depth(values)
+    return _most_variable(counts.at_median_depth(values), kept, choose=choose)
+
+
+def _most_variable(logs: Any, kept: Array | None, *, choose: bool) -> Array | None:
+    """Genes that were seen and, with `choose`, vary most; None for all."""
     if issparse(logs):
         mean = np.asarray(logs.mean(axis=0)).ravel()
         square = np.asarray(logs.multiply(logs).mean(axis=0)).ravel()
@@ -319,6 +362,29 @@ def _informative(values: Any, kept: Array | None, *, choose: bool) -> Array | No
         logger.info("leaving out %d genes of which no cell has counts", unseen)
         kept = seen if kept is None else kept & seen
     return kept
+
+
+# --- covariates ---------------------------------------------------------------------------
+
+
+def covariates_of(owner: str, adata: Any, names: Any) -> Any:
+    """Columns of obs by name, as a dict of arrays; None where no names are given."""
+    names = [names] if isinstance(names, str) else list(names or [])
+    if not names:
+        return None
+    found = {}
+    for name in names:
+        if not isinstance(name, str) or name not in adata.obs:
+            raise ValueError(
+                f"{owner} finds no column {name!r} in adata.obs for a covariate; there are "
+                f"{_listed(adata.obs.columns)}."
+            )
+        found[name] = adata.obs[name].to_numpy(dtype=object if _is_words(adata.obs[name]) else None)
+    return found
+
+
+def _is_words(column: Any) -> bool:
+    return column.dtype.kind not in "biuf"
 
 
 # --- results --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import numpy as np
 from hgplvm import _validation as check
 from hgplvm._typing import Array
 
-__all__ = ["Coded", "Covariate", "Covariates"]
+__all__ = ["Coded", "Covariate", "Covariates", "level"]
 
 # with more levels than this share of the rows, a covariate tells rows apart instead of grouping them
 MOST_LEVELS = 0.5
@@ -79,19 +79,19 @@ class Covariate:
     def indicators(self, owner: str, values: Array) -> Array:
         """Indicators of the levels [n, L]; rows without a level have none."""
         assert self.levels is not None
-        place = {level: i for i, level in enumerate(self.levels)}
+        place = {name: i for i, name in enumerate(self.levels)}
         found = np.zeros((len(values), len(self.levels)))
         for row, value in enumerate(values):
-            level = _label(value)
-            if level is None:
+            own = level(value)
+            if own is None:
                 continue
-            if level not in place:
+            if own not in place:
                 raise ValueError(
-                    f"The covariate {self.name!r} of {owner} has the level {level!r} in row {row}, "
+                    f"The covariate {self.name!r} of {owner} has the level {own!r} in row {row}, "
                     f"which the fit has not seen; it saw {_listed(self.levels)}. For rows of a new "
                     "batch pass None."
                 )
-            found[row, place[level]] = 1.0
+            found[row, place[own]] = 1.0
         return found
 
     def numbers(self, owner: str, values: Array) -> Array:
@@ -118,7 +118,7 @@ class Covariate:
                     "rows, so that nothing can be learnt of it: leave it out."
                 )
             return cls(name, None, np.array([numbers.mean()]), scale)
-        labels = np.array([_label(value) for value in values])
+        labels = np.array([level(value) for value in values])
         levels, counts = np.unique(labels, return_counts=True)
         if len(levels) == 1:
             warnings.warn(
@@ -320,7 +320,7 @@ def _is_categorical(values: Array) -> bool:
     return not all(isinstance(v, float | np.floating) for v in values)
 
 
-def _label(value: object) -> str | None:
+def level(value: object) -> str | None:
     """Text of a level; None where it is missing."""
     if _is_missing(value):
         return None

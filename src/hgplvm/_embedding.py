@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import csr_matrix, issparse
 from sklearn.base import clone
+from sklearn.decomposition import PCA
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._anndata import Keys
+from hgplvm._counts import LIKELIHOODS
+from hgplvm._covariates import level
 from hgplvm._typing import Array
 from hgplvm.estimators import choose_model
 from hgplvm.estimators.base import BaseGPLVM
@@ -18,11 +23,26 @@ from hgplvm.estimators.choice import MODELS
 from hgplvm.geometry import poincare_to_lorentz
 from hgplvm.kernels import Kernel
 from hgplvm.manifolds import Hyperbolic
+from hgplvm.metrics import batch_mixing
 
-__all__ = ["estimator_of", "posterior", "results_of", "rms_std", "write_positions"]
+__all__ = [
+    "batches_of",
+    "covariate_names",
+    "estimator_of",
+    "likelihood_of",
+    "placed",
+    "posterior",
+    "results_of",
+    "rms_std",
+    "write_positions",
+]
+
+logger = logging.getLogger(__name__)
 
 # rows whose uncertainty is computed at a time
 CHUNK = 20_000
+# rows and principal components by which batches are mixed before a fit
+MIXED_ROWS, MIXED_COMPONENTS = 5000, 10
 
 
 def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> BaseGPLVM:
@@ -56,13 +76,108 @@ def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> Base
     return estimator
 
 
-def posterior(estimator: BaseGPLVM, values: Any) -> Array:
+def covariate_names(owner: str, batch_key: str | None, covariates: Any) -> list[str]:
+    """Names of the columns of obs that are covariates, the batch first."""
+    if batch_key is not None and not isinstance(batch_key, str):
+        raise ValueError(
+            f"The 'batch_key' of {owner} must be the name of a column of adata.obs. Got "
+            f"{batch_key!r:.60} instead; several go into 'covariates'."
+        )
+    more = [covariates] if isinstance(covariates, str) else list(covariates or [])
+    names = ([] if batch_key is None else [batch_key]) + more
+    return list(dict.fromkeys(names))
+
+
+def likelihood_of(owner: str, likelihood: object, estimator: BaseGPLVM) -> str:
+    """Return the likelihood that is asked for; "auto" where the data are to decide."""
+    chosen = check.check_option(owner, "likelihood", likelihood, ("auto", *LIKELIHOODS))
+    if chosen != "auto":
+        return chosen
+    if estimator.likelihood != "gaussian":  # an estimator that says so itself
+        return str(estimator.likelihood)
+    return "gaussian" if estimator._noise_is_uniform else "auto"
+
+
+def batches_of(
+    estimator: BaseGPLVM, values: Any, covariates: dict[str, Array], batch_key: str | None
+) -> dict[str, Any]:
+    """Return what a fit says of covariates, for uns."""
+    found: dict[str, Any] = {
+        "covariate_variance": {k: float(v) for k, v in estimator.covariate_variance_.items()}
+    }
+    if batch_key is not None and len(set(map(str, covariates[batch_key]))) > 1:
+        before, after = batch_mixing_of(estimator, values, covariates[batch_key])
+        found["batch_mixing"] = {"before": before, "after": after}
+        logger.info("batches are mixed to %.2f after the fit, %.2f before", after, before)
+    return found
+
+
+def leading_directions(values: Any, rows: Array, n_components: int) -> Array:
+    """Principal components of some rows, of logarithms where rows are counts."""
+    some = values[rows]
+    if ad.looks_like_counts(some):
+        some = ad.log_normalised(csr_matrix(some))[0]
+    dense = some.toarray() if issparse(some) else np.asarray(some, dtype=float)
+    centred = np.nan_to_num(dense - np.nanmean(dense, axis=0))
+    n_components = min(n_components, *centred.shape)
+    found: Array = PCA(n_components, random_state=0).fit_transform(centred)
+    return found
+
+
+def batch_mixing_of(estimator: BaseGPLVM, values: Any, batch: Array) -> tuple[float, float]:
+    """Mixing of batches in the leading directions of the data, and on the map."""
+    chosen = np.sort(np.random.default_rng(0).permutation(values.shape[0])[:MIXED_ROWS])
+    own = np.asarray(batch)[chosen].astype(str)
+    before = leading_directions(values, chosen, MIXED_COMPONENTS)
+    return (
+        batch_mixing(before, own, metric="euclidean"),
+        batch_mixing(np.asarray(estimator.embedding_)[chosen], own),
+    )
+
+
+def posterior(
+    estimator: BaseGPLVM, values: Any, covariates: dict[str, Array] | None = None
+) -> Array:
     """Return covariances [n, Q, Q] of the rows of a fit, for every model."""
     if hasattr(estimator, "posterior_cov_"):
         return np.asarray(estimator.posterior_cov_)
-    rows = range(0, values.shape[0], CHUNK)
-    found = [estimator.transform(values[at : at + CHUNK], return_cov=True)[1] for at in rows]
+    found = []
+    for at in range(0, values.shape[0], CHUNK):
+        some = slice(at, at + CHUNK)
+        own = None if covariates is None else {k: v[some] for k, v in covariates.items()}
+        found.append(estimator.transform(values[some], covariates=own, return_cov=True)[1])
     return np.concatenate(found)
+
+
+def placed(
+    fitted: BaseGPLVM, rows: Any, covariates: dict[str, Array], *, new_batches: bool
+) -> tuple[Array, Array]:
+    """Positions and covariances of new rows; with `new_batches`, each new batch by itself."""
+    known = fitted._model.covariates
+    if known is None:
+        embedding, covariance = fitted.transform(rows, return_cov=True)
+        return np.asarray(embedding), np.asarray(covariance)
+    coding, n_rows = known.coding, rows.shape[0]
+    covariates = {name: covariates.get(name) for name in coding.names}
+    for name, values in covariates.items():
+        covariates[name] = np.full(n_rows, None, dtype=object) if values is None else values
+    group = [""] * n_rows
+    if new_batches:
+        for part in coding.categorical:
+            words = np.asarray(covariates[part.name], dtype=object)
+            unseen = np.array([level(word) not in (part.levels or ()) for word in words])
+            covariates[part.name] = np.where(unseen, None, words)
+            group = [
+                f"{g}|{level(w)}" if new else g
+                for g, w, new in zip(group, words, unseen, strict=True)
+            ]
+    points = np.zeros((n_rows, fitted.embedding_.shape[1]))
+    found = np.zeros((n_rows, points.shape[1], points.shape[1]))
+    for name in dict.fromkeys(group):
+        at = np.flatnonzero(np.array(group) == name)
+        own = {k: v[at] for k, v in covariates.items()}
+        points[at], found[at] = fitted.transform(rows[at], covariates=own, return_cov=True)
+    return points, found
 
 
 def rms_std(covariance: Array) -> Array:

@@ -22,6 +22,7 @@ from hgplvm.datasets import TreeDistance
 from hgplvm.geometry import lorentz
 
 __all__ = [
+    "batch_mixing",
     "continuity",
     "distance_correlation",
     "evaluate",
@@ -177,6 +178,46 @@ def knn_accuracy(
         np.add.at(votes, (np.arange(len(nearest))[:, None], codes[nearest]), 1)
         correct += int((votes.argmax(axis=1) == codes[rows]).sum())
     return correct / len(P)
+
+
+def batch_mixing(
+    P: Array, batch: Array, *, n_neighbors: int = 30, metric: str = "poincare"
+) -> float:
+    """How well batches are mixed: neighbours from other batches, relative to chance.
+
+    Parameters
+    ----------
+    P : array of shape (n, n_components)
+        Embedding.
+    batch : array of shape (n,)
+        Batch of each row.
+    n_neighbors : int, default=30
+        Neighbours of a row that are looked at; at most n - 1.
+    metric : {"poincare", "euclidean"}, default="poincare"
+        Distance between embedded points.
+
+    Returns
+    -------
+    float
+        Mean share of a row's neighbours that are of other batches than its own, over the share of
+        such pairs among all: 0 where batches are apart, 1 where they are mixed at random. Batches
+        with different cells cannot reach 1.
+    """
+    P = _points("batch_mixing", P, metric)
+    _, own = np.unique(
+        check.check_labels("batch_mixing", "batch", batch, len(P)), return_inverse=True
+    )
+    check.check_number("batch_mixing", "n_neighbors", n_neighbors, low=1, integer=True)
+    n, k = len(P), min(int(n_neighbors), len(P) - 1)
+    shares = np.bincount(own) / n
+    chance = (1.0 - np.square(shares).sum()) * n / (n - 1)
+    if not chance > 0:
+        raise ValueError("The 'batch' of batch_mixing must have two batches or more, and has one.")
+    others = 0.0
+    for rows in _blocks(n):
+        near = _nearest(_without_self(_distances(P[rows], P, metric), rows), k)
+        others += float((own[near] != own[rows, None]).sum())
+    return float(others / (n * k) / chance)
 
 
 def reconstruction_error(Y: Array, reconstruction: Array) -> float:

@@ -19,7 +19,7 @@ Keys of the results, for the default ``key_added="hgplvm"``:
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,16 @@ import torch
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._columns import aligned
-from hgplvm._embedding import estimator_of, posterior, results_of, write_positions
+from hgplvm._embedding import (
+    batches_of,
+    covariate_names,
+    estimator_of,
+    likelihood_of,
+    placed,
+    posterior,
+    results_of,
+    write_positions,
+)
 from hgplvm._points import resolve_point
 from hgplvm._typing import Array
 from hgplvm.estimators.base import BaseGPLVM
@@ -48,6 +57,9 @@ def hgplvm(
     layer: str | None = None,
     mask_var: str | Array | None = "auto",
     normalize: bool | None = None,
+    likelihood: str = "auto",
+    batch_key: str | None = None,
+    covariates: str | Sequence[str] | None = None,
     n_components: int = 2,
     random_state: int | np.random.RandomState | None = 0,
     root: Any = None,
@@ -79,6 +91,14 @@ def hgplvm(
         median depth, on a copy. By default counts are recognised, and so are logarithms of
         normalised counts, of which the counts are the same: both give the same map, with the
         2,000 most variable of more genes. False takes the numbers as they are.
+    likelihood : {"auto", "gaussian", "poisson", "negative-binomial"}, default="auto"
+        Likelihood of the rows. "auto" is the negative binomial for raw counts, which are then taken
+        as they are, and the Gaussian one for all else; ``normalize=True`` asks for logarithms.
+    batch_key : str, optional
+        A column of ``adata.obs`` with the batch (donor, plate, technology) of each cell, which is to
+        have no part in the map.
+    covariates : str or list of str, optional
+        More such columns: words are categories, floating-point numbers continuous.
     n_components : int, default=2
         Dimensions of the latent space.
     random_state : int, RandomState or None, default=0
@@ -108,7 +128,8 @@ def hgplvm(
             in curvature radii, and the covariances in the transported frames.
         ``uns["hgplvm"]``
             ``params``, ``length_scale``, ``variance``, ``noise_variance``, ``log_likelihood``,
-            ``n_iter``, ``stop_reason``, ``history``, ``evidence`` (the curve that
+            ``n_iter``, ``stop_reason``, ``history``, with covariates ``covariate_variance`` and
+            ``batch_mixing`` (before and after), ``evidence`` (the curve that
             :func:`hgplvm.pl.length_scales` draws), ``noise`` (levels that were scored),
             ``features`` and ``fitted`` (the model file).
     """
@@ -127,14 +148,27 @@ def hgplvm(
         check.check_number(owner, "n_components", estimator.n_components, low=1, integer=True)
         origin = lorentz.origin(estimator.n_components)
         resolve_point(owner, "root", place, origin.expand(adata.n_obs, -1))
+    names = covariate_names(owner, batch_key, covariates)
+    known = ad.covariates_of(owner, adata, names)
+    likelihood = likelihood_of(owner, likelihood, estimator)
     matrix = ad.read_matrix(
-        owner, adata, use_rep=use_rep, layer=layer, mask_var=mask_var, normalize=normalize
+        owner,
+        adata,
+        use_rep=use_rep,
+        layer=layer,
+        mask_var=mask_var,
+        normalize=normalize,
+        likelihood=likelihood,
     )
-    estimator.fit(matrix.values)
+    estimator.set_params(likelihood=matrix.source.get("likelihood", "gaussian"))
+    estimator.fit(matrix.values, covariates=known)
     if place is not None:
         estimator.recenter(place)
-    covariance = posterior(estimator, matrix.values)
-    found = results_of(estimator, matrix.columns, matrix.source, keep_model=keep_model)
+    covariance = posterior(estimator, matrix.values, known)
+    source = matrix.source if known is None else {**matrix.source, "covariates": list(known)}
+    found = results_of(estimator, matrix.columns, source, keep_model=keep_model)
+    if known is not None:
+        found |= batches_of(estimator, matrix.values, known, batch_key)
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
     write_positions(adata, estimator.embedding_, covariance, keys=keys, uns={keys.uns: found})
@@ -167,6 +201,7 @@ def transform(
     *,
     layer: str | None = None,
     use_rep: str | None = None,
+    new_batches: bool = False,
     key: str = "hgplvm",
     copy: bool = False,
 ) -> Any:
@@ -186,6 +221,9 @@ def transform(
     use_rep : str, optional
         A key of ``adata.obsm``; by default the representation that was fitted in `reference`. New
         rows must have been projected onto the same axes.
+    new_batches : bool, default=False
+        Whether a batch that the fit has not seen is a new one, whose shift is estimated from its
+        cells; by default such a batch is an error.
     key : str, default="hgplvm"
         Name of the results, in both objects.
     copy : bool, default=False
@@ -224,7 +262,12 @@ def transform(
     )
     features = np.asarray(found["features"], dtype=object)
     rows = _matched(owner, matrix, features)
-    embedding, covariance = fitted.transform(rows, return_cov=True)
+    check.check_flag(owner, "new_batches", new_batches)
+    known = fitted._model.covariates
+    names = [] if known is None else list(known.coding.names)
+    there = [name for name in names if name in adata.obs or not new_batches]
+    covariates = ad.covariates_of(owner, adata, there) or {}
+    embedding, covariance = placed(fitted, rows, covariates, new_batches=new_batches)
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
     uns = {keys.uns: _copied(found)}

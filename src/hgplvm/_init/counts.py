@@ -256,7 +256,8 @@ def _fitted(
     model: RateModel, y: Tensor, observed: Tensor | None, rows: CountRows, scores: Tensor
 ) -> RateModel:
     """Fit shares, loadings, effects and dispersions of the genes to counts at known scores."""
-    middle, spread = scores.mean(0), scores.std(0, unbiased=False)
+    middle = scores.mean(0)
+    spread = (scores - middle).square().mean(0).sqrt()
     spread = torch.where(spread > 1e-9, spread, torch.ones_like(spread))
     r = scores.shape[1]
     parts = [torch.ones_like(y[:, :1]), (scores - middle) / spread]

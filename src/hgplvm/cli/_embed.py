@@ -44,6 +44,15 @@ PICTURES = (".png", ".pdf", ".svg", ".jpg")
 TABLES = (".csv", ".tsv", ".npz", ".parquet")
 
 
+class Likelihood(StrEnum):
+    """Names of the likelihoods."""
+
+    AUTO = "auto"
+    GAUSSIAN = "gaussian"
+    POISSON = "poisson"
+    NEGATIVE_BINOMIAL = "negative-binomial"
+
+
 class Model(StrEnum):
     """Names of the models."""
 
@@ -77,6 +86,22 @@ Normalize = Annotated[
     typer.Option(
         "--normalize",
         help="Take an .h5ad file to hold counts, which are recognised without it, too.",
+    ),
+]
+Batch = Annotated[
+    str | None,
+    typer.Option(
+        help="A column with the batch of each row, which is to have no part in the map: a label of "
+        "a table, or a column of obs.",
+        show_default=False,
+    ),
+]
+CovariateNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--covariate",
+        help="A further such column; numbers with a decimal point are continuous. May be given "
+        "several times.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
@@ -135,6 +160,15 @@ def fit(
     layer: Layer = None,
     use_rep: UseRep = None,
     normalize: Normalize = False,
+    batch: Batch = None,
+    covariates: CovariateNames = None,
+    likelihood: Annotated[
+        Likelihood,
+        typer.Option(
+            help="Likelihood of the rows; auto is negative-binomial for raw counts in .h5ad files, "
+            "else gaussian."
+        ),
+    ] = Likelihood.AUTO,
     n_components: Annotated[int, typer.Option(min=1, help="Dimensions of the embedding.")] = 2,
     length_scale: Annotated[
         float | None, typer.Option(help="Length scale κ; by default it is learnt.")
@@ -171,6 +205,7 @@ def fit(
         h5ad = ".h5ad" in (suffix(data), suffix(place))
         if model is None:
             model = Model.BAYESIAN if suffix(data) == ".h5ad" else Model.AUTO
+        names = list(dict.fromkeys([*([batch] if batch else []), *(covariates or [])]))
         rows = read_rows(
             data,
             labels=labels,
@@ -179,6 +214,7 @@ def fit(
             layer=layer,
             use_rep=use_rep,
             normalize=True if normalize else None,
+            covariates=names,
             load=suffix(data) != ".h5ad",
         )
         if rows.shape[0] < 2:
@@ -211,8 +247,11 @@ def fit(
             }
             if rows.adata is None:
                 source = rows.source
+            source |= {"batch_key": batch, "covariates": covariates, "likelihood": str(likelihood)}
             fitted, found = _fit_anndata(rows, str(model), {**source, **parameters}, center)
         else:
+            if likelihood is not Likelihood.AUTO:
+                parameters["likelihood"] = str(likelihood)
             fitted, found = _fit_table(rows, str(model), parameters, center)
         seconds = time.perf_counter() - started
         writers: dict[Path, Callable[[Path], object]] = {
@@ -227,7 +266,11 @@ def fit(
             typer.echo(
                 f"{data} holds raw counts: the fit saw their logarithms at the median depth."
             )
+        if fitted.likelihood != "gaussian":
+            typer.echo(f"{data} holds raw counts: the fit saw them as {fitted.likelihood}.")
         typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
+        for name, share in getattr(fitted, "covariate_variance_", {}).items():
+            typer.echo(f"{name} explains {100.0 * share:.0f}% of the variance without noise.")
         written = [place, model_place] + ([picture] if picture is not None else [])
         typer.echo(f"Wrote {', '.join(map(str, written))}.")
     if fitted.stop_ == StopReason.INTERRUPTED.name:
@@ -253,6 +296,14 @@ def transform(
     layer: Layer = None,
     use_rep: UseRep = None,
     normalize: Normalize = False,
+    new_batch: Annotated[
+        bool,
+        typer.Option(
+            "--new-batch",
+            help="Take rows of a batch that the fit has not seen for a new one, whose shift is "
+            "estimated from them.",
+        ),
+    ] = False,
     device: Device = "auto",
     force: Force = False,
     quiet: Quiet = False,
@@ -279,8 +330,18 @@ def transform(
         before = getattr(fitted, "source_", {})
         if suffix(data) == ".h5ad":
             source = _as_fitted(source, before)
+        known = fitted._model.covariates
+        names = [] if known is None else list(known.coding.names)
         rows = read_rows(
-            data, labels=labels, drop=drop, key=key, all_columns=True, fitted=before, **source
+            data,
+            labels=labels,
+            drop=drop,
+            key=key,
+            all_columns=True,
+            fitted=before,
+            covariates=names,
+            new_batches=new_batch,
+            **source,
         )
         wanted = _names_of(fitted)
         named = wanted if hasattr(fitted, "feature_names_in_") else None
@@ -290,9 +351,10 @@ def transform(
                 f"{data} lacks {counted(len(missing), 'column')} of the model, such as "
                 f"{missing[0]!r}: taken as missing entries."
             )
-        points, covariance = fitted.transform(values, return_cov=True)
         from hgplvm._anndata import Keys
-        from hgplvm._embedding import results_of, rms_std, write_positions
+        from hgplvm._embedding import placed, results_of, rms_std, write_positions
+
+        points, covariance = placed(fitted, values, rows.covariates, new_batches=new_batch)
 
         found = Embedded(points, rms_std(covariance), rows.labels, rows.names)
         if suffix(place) == ".h5ad":
@@ -326,6 +388,13 @@ def decode(
     std: Annotated[
         bool, typer.Option("--std", help="Standard deviations, too, in columns NAME_std.")
     ] = False,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            help="Decode for this batch, of a model with one; by default averaged over batches.",
+            show_default=False,
+        ),
+    ] = None,
     device: Device = "auto",
     force: Force = False,
     quiet: Quiet = False,
@@ -344,7 +413,9 @@ def decode(
         found = read_embedding(points, n_components=fitted.embedding_.shape[1])
         if hasattr(fitted, "lorentz_"):
             check_inside(found.points, points)
-        mean, deviation = fitted.inverse_transform(found.points, return_std=True)
+        mean, deviation = fitted.inverse_transform(
+            found.points, return_std=True, covariates=_batch_of(fitted, batch)
+        )
         names = _names_of(fitted)
         columns = list(zip(names, mean.T, strict=True))
         if std:
@@ -393,17 +464,28 @@ def _places_of_fit(
     return place, model_place, picture
 
 
+def _batch_of(fitted: BaseGPLVM, batch: str | None) -> dict[str, str] | None:
+    """Return the batch to decode for, as a covariate of the model."""
+    if batch is None:
+        return None
+    known = fitted._model.covariates
+    categorical = [] if known is None else [part.name for part in known.coding.categorical]
+    if not categorical:
+        raise ValueError(f"--batch {batch}: the model was fitted without batches.")
+    return {categorical[0]: batch}
+
+
 def _fit_table(
     rows: Rows, model: str, parameters: dict[str, Any], root: Any
 ) -> tuple[BaseGPLVM, Embedded]:
     from hgplvm._embedding import estimator_of, posterior, rms_std
 
     fitted = estimator_of(model, rows.data.shape[0], parameters)
-    fitted.fit(rows.data)
+    fitted.fit(rows.data, covariates=rows.covariates or None)
     if root is not None:
         fitted.recenter(root)
     _name_columns(fitted, rows.columns)
-    std = rms_std(posterior(fitted, rows.data))
+    std = rms_std(posterior(fitted, rows.data, rows.covariates or None))
     labels = dict(rows.labels)
     if root is not None:
         labels[_pseudotime_name(rows)] = fitted.pseudotime()

@@ -48,6 +48,7 @@ class Rows:
     names: Array | None = None
     adata: Any = None  # the object that they come from, for .h5ad
     source: dict[str, Any] = field(default_factory=dict)  # where in it, as tl.hgplvm keeps it
+    covariates: dict[str, Array] = field(default_factory=dict)
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -106,10 +107,13 @@ def read_rows(
     all_columns: bool = False,
     load: bool = True,
     fitted: dict[str, Any] | None = None,
+    covariates: Sequence[str] = (),
+    new_batches: bool = False,
 ) -> Rows:
     """Read rows; of an AnnData file the matrix that is asked for, or none with ``load=False``.
 
-    Of its columns those that vary most are taken, where they are marked, or all.
+    Of its columns those that vary most are taken, where they are marked, or all. Covariates are
+    labels of a table or columns of obs; with `new_batches` they may be lacking.
     """
     if suffix(path) != ".h5ad":
         for option, value in (
@@ -119,10 +123,11 @@ def read_rows(
         ):
             if value:
                 raise ValueError(f"{option} goes with an .h5ad file, and {path} is none.")
-        table = read_table(path, labels=labels or (), drop=drop or (), key=key)
+        table = _with_covariates(path, labels, drop, key, covariates, lacking=new_batches)
         # its numbers are taken as they are, also where they become an object
         source = {"normalize": False}
-        return Rows(table.data, table.columns, table.labels, table.rows, source=source)
+        known = {name: _covariate(table.labels.get(name), len(table.data)) for name in covariates}
+        return Rows(table.data, table.columns, table.labels, table.rows, None, source, known)
     for option, given in (("--key", key), ("--drop", drop)):
         if given:
             raise ValueError(f"{option} goes with tables, and {path} is an .h5ad file.")
@@ -143,8 +148,13 @@ def read_rows(
         if labels or column.dtype.kind not in "fiu"
     }
     names = np.asarray(adata.obs_names, dtype=str)
+    from hgplvm._anndata import covariates_of
+
+    there = [name for name in covariates if name in adata.obs or not new_batches]
+    known = covariates_of(str(path), adata, there) or {}
+    known |= {n: _covariate(None, adata.n_obs) for n in covariates if n not in known}
     if not load:
-        return Rows(None, [], words, names, adata)
+        return Rows(None, [], words, names, adata, covariates=known)
     from hgplvm._anndata import read_matrix
 
     matrix = read_matrix(
@@ -157,7 +167,43 @@ def read_rows(
         fitted=fitted,
     )
     columns_read = list(matrix.columns.astype(str))
-    return Rows(matrix.values, columns_read, words, names, adata, matrix.source)
+    return Rows(matrix.values, columns_read, words, names, adata, matrix.source, known)
+
+
+def _with_covariates(
+    path: Path,
+    labels: list[str] | None,
+    drop: list[str] | None,
+    key: str | None,
+    covariates: Sequence[str],
+    *,
+    lacking: bool,
+) -> Any:
+    """Read a table whose covariates are labels, not data."""
+    table = read_table(path, labels=labels or (), drop=drop or (), key=key)
+    more = [name for name in covariates if name not in table.labels]
+    if not more:
+        return table
+    if unknown := [name for name in more if name not in table.columns]:
+        if lacking:
+            return table
+        known = ", ".join(table.labels) or "none"
+        raise ValueError(
+            f"{path} has no column {unknown[0]!r} for a covariate; its labels are {known}."
+        )
+    return read_table(path, labels=[*table.labels, *more], drop=drop or (), key=key)
+
+
+def _covariate(values: Array | None, n_rows: int) -> Array:
+    """Return numbers where all are written with a decimal point, else words; None if lacking."""
+    if values is None:
+        return np.full(n_rows, None, dtype=object)
+    words = np.asarray(values).astype(str)
+    try:
+        numbers = words.astype(float)
+    except ValueError:
+        return words.astype(object)
+    return numbers if all("." in word or "e" in word for word in words) else words.astype(object)
 
 
 def read_anndata(path: Path) -> Any:

@@ -31,6 +31,7 @@ from hgplvm._threads import one_thread, threads_for_rows
 from hgplvm._typing import Array
 from hgplvm._validation import Anything, Constraint, Number, Options
 from hgplvm.covariance import CovarianceFunction
+from hgplvm.estimators.batches import warn_of_batches
 from hgplvm.estimators.checkpoint import Checkpoint, digest
 from hgplvm.estimators.display import ShownModel
 from hgplvm.estimators.forwarding import FittedMethods
@@ -232,6 +233,9 @@ class BaseGPLVM(ShownModel, FittedMethods):
         self._show()
         self._report(result, start, self._describe(objective, problem.units, volume, value, final))
         self._report_noise(inner, final, problem)
+        if problem.covariates is not None and rows.tags is not None:
+            bare = rows.bare(final.latents)
+            warn_of_batches(self._name, self._manifold, bare, rows.tags, problem.covariates)
 
     def _forget(self) -> None:
         """Drop what an earlier fit left: another one may have fewer attributes."""

@@ -22,6 +22,10 @@ _PARAMETERS = """\
         Covariance of the decoded functions as a function of distance, from rough to smooth; "auto"
         takes the one with the highest log density of hidden entries of held-out rows, which
         ``history_`` keeps. An object of :mod:`hgplvm.kernels`, or your own, is also accepted.
+    likelihood : {{"gaussian", "poisson", "negative-binomial"}}, default="gaussian"
+        Of the rows: a normal distribution, or that of raw counts. Of counts, the logarithms of
+        rates are the Gaussian process, decoded rows are expected counts of a cell of median size,
+        samples are counts and scores log probabilities. Sparse counts stay sparse.
     length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
     init : {{"auto", "paths", "mds", "pca", "random"}} or array (n_samples, n_components)
@@ -85,9 +89,15 @@ _PARAMETERS = """\
         natural logarithms in which one count of a cell of median depth is the unit.)
     noise_rows_, noise_columns_ : arrays of shape (n_samples,), (n_features,)
         Noise of the rows, whose mean is 1, and noise variances of the columns, in the unit of
-        `noise_variance_`: their product is the noise variance of an entry.
+        `noise_variance_`: their product is the noise variance of an entry. (Of counts: what the
+        counts of a row leave open of the logarithms of its rates.)
     n_directions_ : int
         Directions of the signal that the model sees: `n_features_in_` where noise is uniform.
+    dispersion_ : array of shape (n_features,)
+        Of negative-binomial counts: φ, where a count of mean μ has the variance μ + φμ².
+    covariate_variance_ : dict of str to float
+        Where there are covariates: the share of each in the variance of the rows without their
+        noise, columns counted in units of their noise. The latents have the rest.
     kernel_ : Kernel
         The kernel of the fit: what the parameter stands for, or what "auto" chose.
     kernel_parameters_ : dict of str to float

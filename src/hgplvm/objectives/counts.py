@@ -18,6 +18,7 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -52,7 +53,8 @@ class CountObjective:
     def __init__(self, inner: Any, rates: RateModel, rows: CountRows) -> None:
         self.inner, self.rates, self.rows = inner, rates, rows
         self.manifold, self.covariance = inner.manifold, inner.covariance
-        self.n_entries = inner.n_entries
+        # rises are judged by the counts, most of which no score depends on
+        self.n_entries = inner.n_entries = int(np.prod(rows.counts.shape))
         self.scores, self.variances = inner.data, inner.noise.start
         self._correction: float | None = None
         self._n_steps, self._next = 0, FIRST_RENEWAL

@@ -142,7 +142,7 @@ class NewRowsBound:
     ) -> None:
         self.manifold, self.prior_scale = posterior.manifold, prior_scale
         self.n_entries = rows.numel()
-        q = self.manifold.n_components(posterior.points)
+        q = posterior.covariance.manifold.n_components(posterior.points)
         self._zeta, self._weights = wrapped_normal.unscented(q, like=rows)
         each = len(self._weights)
         self._nodes = NewRows(

@@ -1,0 +1,79 @@
+"""Batches that hold a part of the map alone: what no model can tell apart.
+
+Where a batch has a region of the map to itself, its rows may be a branch of their own, or rows of
+another branch that the batch has shifted: the data fit both.
+"""
+
+from __future__ import annotations
+
+import logging
+
+import torch
+from torch import Tensor
+
+from hgplvm._covariates import Covariates
+from hgplvm.manifolds import Manifold
+from hgplvm.manifolds._neighbors import nearest_to
+
+__all__ = ["rows_alone", "warn_of_batches"]
+
+logger = logging.getLogger(__name__)
+
+# rows that are looked at, and neighbours of each
+QUERIES, NEIGHBORS = 3000, 50
+# rows of other batches that are expected among the neighbours before none is a sign, and the share
+# of them below which a row is alone
+EXPECTED, SHARE = 5.0, 0.1
+# a batch that is alone with fewer rows, or a smaller share of its rows, is not worth a warning
+FEWEST, LEAST = 20, 0.05
+
+
+def rows_alone(manifold: Manifold, latents: Tensor, tags: Tensor) -> tuple[Tensor, Tensor]:
+    """Find rows whose neighbours are nearly all of their own batch, and far more than by chance.
+
+    Parameters
+    ----------
+    tags : Tensor [N, L]
+        Indicators of the batches.
+
+    Returns
+    -------
+    alone : Tensor of bool [n]
+    rows : Tensor [n]
+        Which rows were looked at.
+    """
+    n = len(latents)
+    chosen = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:QUERIES]
+    chosen = chosen.to(latents.device)
+    k = min(NEIGHBORS, n - 1)
+    near = nearest_to(manifold, latents[chosen], latents, k + 1)
+    same = (tags[near] * tags[chosen, None]).sum((1, 2)) - 1.0  # the row itself is among them
+    expected = k * (1.0 - tags.mean(0))[tags[chosen].argmax(1)]
+    others = k - same
+    return (expected >= EXPECTED) & (others <= SHARE * expected), chosen
+
+
+def warn_of_batches(
+    owner: str, manifold: Manifold, latents: Tensor, tags: Tensor, covariates: Covariates
+) -> None:
+    """Say which batches hold a region of the map alone."""
+    start = 0
+    for part in covariates.categorical:
+        own = tags[:, start : start + part.width]
+        start += part.width
+        alone, rows = rows_alone(manifold, latents, own)
+        members = own[rows].argmax(1)
+        for place, name in enumerate(part.levels or ()):
+            mine = members == place
+            count, total = int((alone & mine).sum()), int(mine.sum())
+            if count >= FEWEST and count >= LEAST * total:
+                logger.warning(
+                    "%s: %.0f%% of the rows of %s %r have hardly a row of another one near them; "
+                    "whether they are a branch of their own or shifted by their %s cannot be told "
+                    "from these data",
+                    owner,
+                    100.0 * count / total,
+                    part.name,
+                    name,
+                    part.name,
+                )
