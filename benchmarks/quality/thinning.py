@@ -1,20 +1,21 @@
-"""Counts that the fit has not seen, by binomial thinning: how well each method tells expected counts.
+"""Counts that the fit has not seen, by binomial thinning: how well each method expects them.
 
-Each count y is split into train ~ Binomial(y, 1/2) and test = y - train. A method is fitted to train
-and says which rates it expects in each of these cells. They are scaled in each cell to sum to the
-test total, since the depth is no method's merit, and are nowhere below 1e-3 of the rates of the null
-model, which has the same share of each gene in all cells. Data are `make_cells` at three depths and,
-with `--data-dir`, Paul's counts of the 1,000 genes with the highest variance of log1p counts at the
-median depth. Cells and genes without a train count are left out. (pbmc68k_reduced is not here: its
-raw slot holds logarithms.)
+Each count y is split into train ~ Binomial(y, 1/2) and test = y - train. A method is fitted to
+train and says which rates it expects in each of these cells. They are scaled in each cell to sum to
+the test total, since the depth is no method's merit, and are nowhere below 1e-3 of the rates of the
+null model, which has the same share of each gene in all cells. Data are `make_cells` at three
+depths and, with `--data-dir`, Paul's counts of the 1,000 genes with the highest variance of log1p
+counts at the median depth. Cells and genes without a train count are left out. (pbmc68k_reduced is
+not here: its raw slot holds logarithms.)
 
-Poisson, NB: log probability of the test counts in nats, mean over cells; NB is the negative binomial
-with one dispersion a gene, of maximum likelihood on the train counts given the method's own rates.
-Gain P, gain NB: the same less those of the null model. Even P, even NB: these gains once each gene's
-rates have been multiplied by what makes its train total right; this takes out that exponentials of
-mean logarithms are no means. Low: share of the rates that the floor of 1e-3 holds. For `make_cells`,
-rates: correlation of log rates with the true ones; changes: the same less each gene's mean over
-cells, for the genes that change along the tree; tree: correlation of embedded with tree distances.
+Poisson, NB: log probability of the test counts in nats, mean over cells; NB is the negative
+binomial with one dispersion a gene, of maximum likelihood on the train counts given the method's
+own rates. Gain P, gain NB: the same less those of the null model. Even P, even NB: these gains once
+each gene's rates have been multiplied by what makes its train total right; this takes out that
+exponentials of mean logarithms are no means. Low: share of the rates that the floor of 1e-3 holds.
+For `make_cells`, rates: correlation of log rates with the true ones; changes: the same less each
+gene's mean over cells, for the genes that change along the tree; tree: correlation of embedded with
+tree distances.
 Seconds are for the fit and its rates.
 
 Truth is the true rates of `make_cells`. PCA reconstructs log1p counts at the median depth and goes
@@ -23,12 +24,15 @@ the CPU with its default settings, but for the number of epochs, which are what 
 its own rule, 400 epochs, is made for many cells and leaves it worse than the null model on these.
 Its rates are the mean of 25 draws of the posterior.
 
-With `--shallow`, and nothing else: all counts are thinned to a tenth, and each method makes a map of
-the whole and one of the tenth, of the same cells. Maps: Pearson correlation of all distances of both,
-hyperbolic for ours; ranks: Spearman's; whole, tenth: correlation of each with tree distances. UMAP
-is of 50 principal components of log1p counts at the median depth.
+With `--shallow`, and nothing else: all counts are thinned to a tenth, and each method makes a map
+of the whole and one of the tenth, of the same cells. Maps: Pearson correlation of all distances of
+both, hyperbolic for ours; ranks: Spearman's; placed: Pearson correlation of the distances on the
+whole's map with those of the tenth's cells embedded on it as new ones (ours alone); whole, tenth:
+correlation of each with tree distances. UMAP is of 50 principal components of log1p counts at the
+median depth.
 
-Every number is a row of `rates.csv` or `shallow.csv` in `--out`. What is there is not computed again.
+Every number is a row of `rates.csv` or `shallow.csv` in `--out`. What is there is not computed
+again.
 """
 
 from __future__ import annotations
@@ -70,7 +74,7 @@ DIMENSIONS = (2, 10)
 
 # share of the null model's rates below which no rate is
 FLOOR = 1e-3
-# smallest and largest dispersion, and how they are searched: a grid, then finer ones around its best
+# smallest and largest dispersion, and how they are searched: a grid, then finer ones at its best
 DISPERSIONS = (1e-4, 1e3)
 GRID, ROUNDS = 11, 5
 # steps of scVI, cells in each, and draws of its posterior
@@ -99,7 +103,7 @@ class Data(NamedTuple):
 
 
 class Fitted(NamedTuple):
-    """What a method says: rates [n, genes], and distances of the cells on its map, if it has one."""
+    """What a method says: rates [n, genes], and distances on its map, if it has one."""
 
     rates: np.ndarray
     distances: np.ndarray | None = None
@@ -236,7 +240,9 @@ def methods(options: argparse.Namespace) -> dict[str, Method]:
     if options.peers:
         found |= {f"PCA {dimension}": pca(dimension) for dimension in DIMENSIONS}
         if installed("scvi", "linear scVI"):
-            found |= {f"linear scVI {dimension}": linear_scvi(dimension) for dimension in DIMENSIONS}
+            found |= {
+                f"linear scVI {dimension}": linear_scvi(dimension) for dimension in DIMENSIONS
+            }
     own = named(options.models, options.likelihoods)
     return found | {name: ours(model, likelihood) for name, model, likelihood in own}
 
@@ -333,9 +339,11 @@ class Halves:
         self.null = log_probabilities(self.dense, self.test, shares(self.dense * 0, self.average))
 
     def true_rates(self) -> np.ndarray:
+        """Shares of the genes that the cells were simulated with."""
         return np.asarray(self.data.cells.rates)[np.ix_(self.rows, self.genes)]
 
     def scores(self, fitted: Fitted) -> dict[str, float]:
+        """All numbers of a method."""
         found = shares(fitted.rates, self.average)
         plain = log_probabilities(self.dense, self.test, found)
         even = shares(evened(found, self.dense), self.average)
@@ -370,9 +378,11 @@ class Results:
         self.finished = set(self.read()[[*key]].itertuples(index=False, name=None))
 
     def read(self) -> pd.DataFrame:
+        """Return what is there."""
         return pd.read_csv(self.path)
 
     def add(self, row: dict[str, Any]) -> None:
+        """Keep the numbers of a run."""
         values = {metric: f"{row.get(metric, np.nan):.6g}" for metric in self.metrics}
         with self.path.open("a", newline="", encoding="utf-8") as file:
             writer = csv.DictWriter(file, (*self.key, *self.metrics))
@@ -428,7 +438,7 @@ def score_rates(options: argparse.Namespace, results: Results) -> None:
         runs = methods(options)
         identity = (data.name, data.counts.shape[0], seed)
         if data.cells is not None:
-            runs = {"truth": lambda *_: Fitted(halves.true_rates()), **runs}
+            runs = {"truth": lambda *_: Fitted(halves.true_rates()), **runs}  # noqa: B023
         todo = [name for name in runs if (*identity, name) not in results.finished]
         if not todo:
             continue
@@ -445,7 +455,7 @@ def score_rates(options: argparse.Namespace, results: Results) -> None:
 
 
 def agreement(data: Data, method: Map, seed: int) -> dict[str, float]:
-    """Maps of the whole and of a tenth of the counts."""
+    """Compare maps of the whole and of a tenth of the counts."""
     tenth = thinned(data.counts, 0.1, seed)
     rows = np.flatnonzero(sums(tenth, 1))
     begun = time.perf_counter()

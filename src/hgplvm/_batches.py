@@ -135,9 +135,7 @@ class BatchPairs(Pairs):
         """``∂F/∂d``, and ``∂F/∂log odds = s (1 - s) ∂F/∂s``."""
         if total is not None:
             through = by_value * self.rho * (share * self.covariance.variance)
-            for place, (s, same) in enumerate(
-                zip(self.covariance.shares, self.same, strict=True)
-            ):
+            for place, (s, same) in enumerate(zip(self.covariance.shares, self.same, strict=True)):
                 others = self.own / ((1.0 - s) + s * same)
                 slope = (through * others * (same - 1.0)).sum()
                 total.include(share_name(place), s * (1.0 - s) * slope)

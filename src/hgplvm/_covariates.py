@@ -21,7 +21,7 @@ from hgplvm._typing import Array
 
 __all__ = ["Coded", "Covariate", "Covariates", "level"]
 
-# with more levels than this share of the rows, a covariate tells rows apart instead of grouping them
+# with more levels than this share of the rows, a covariate does not group them
 MOST_LEVELS = 0.5
 # levels that are listed in a sentence
 LISTED = 8
@@ -77,7 +77,7 @@ class Covariate:
         return 1 if self.levels is None else len(self.levels)
 
     def indicators(self, owner: str, values: Array) -> Array:
-        """Indicators of the levels [n, L]; rows without a level have none."""
+        """Return indicators of the levels [n, L]; rows without a level have none."""
         assert self.levels is not None
         place = {name: i for i, name in enumerate(self.levels)}
         found = np.zeros((len(values), len(self.levels)))
@@ -122,7 +122,7 @@ class Covariate:
         levels, counts = np.unique(labels, return_counts=True)
         if len(levels) == 1:
             warnings.warn(
-                f"The covariate {name!r} of {owner} has one level, {levels[0]!r}, in all rows; it "
+                f"The covariate {name!r} of {owner} has one level, {str(levels[0])!r}, in all rows; it "
                 "is left out.",
                 UserWarning,
                 stacklevel=2,
@@ -179,9 +179,7 @@ class Covariates:
         """Shares of all levels [T]: the tags of the mean over batches."""
         return np.concatenate([part.middle for part in self.categorical] or [np.zeros(0)])
 
-    def coded(
-        self, owner: str, value: object, n_rows: int, *, partial: bool = False
-    ) -> Coded:
+    def coded(self, owner: str, value: object, n_rows: int, *, partial: bool = False) -> Coded:
         """Turn covariates of rows into numbers.
 
         Parameters
@@ -205,10 +203,11 @@ class Covariates:
                 design.append(part.numbers(owner, values))
                 continue
             found = part.indicators(owner, values)
-            known = found.any(axis=1)
+            known: Array = found.sum(axis=1) > 0
             design.append((found - part.middle) * known[:, None])
             tags.append(found if not partial else np.where(known[:, None], found, part.middle))
-            fresh |= ~known
+            if not partial:
+                fresh |= ~known
         empty = np.zeros((n_rows, 0))
         return Coded(
             np.concatenate([empty, *design], axis=1),
@@ -241,7 +240,7 @@ def _columns(
     elif isinstance(value, Mapping):
         found = {str(name): column for name, column in value.items()}
     elif hasattr(value, "to_numpy") and getattr(value, "name", None) is not None:  # a Series
-        found = {str(value.name): value}
+        found = {str(value.name): value}  # type: ignore[attr-defined]
     elif partial and _is_scalar(value):
         found = _unnamed([value], names)
     else:
@@ -255,7 +254,7 @@ def _columns(
     columns = {}
     for name, column in found.items():
         if partial and _is_scalar(column):
-            column = [column] * n_rows  # noqa: PLW2901
+            column = [column] * n_rows
         array = _as_objects(column)
         if array.ndim != 1 or len(array) != n_rows:
             raise ValueError(
@@ -327,7 +326,7 @@ def level(value: object) -> str | None:
     if isinstance(value, bool | np.bool_):
         return str(bool(value))
     if isinstance(value, Real) and float(value).is_integer():
-        return str(int(value))
+        return str(int(float(value)))
     return str(value)
 
 

@@ -16,6 +16,7 @@ from hgplvm import _validation as check
 from hgplvm._anndata import Keys
 from hgplvm._counts import LIKELIHOODS
 from hgplvm._covariates import level
+from hgplvm._log_counts import log_normalised
 from hgplvm._typing import Array
 from hgplvm.estimators import choose_model
 from hgplvm.estimators.base import BaseGPLVM
@@ -116,7 +117,7 @@ def leading_directions(values: Any, rows: Array, n_components: int) -> Array:
     """Principal components of some rows, of logarithms where rows are counts."""
     some = values[rows]
     if ad.looks_like_counts(some):
-        some = ad.log_normalised(csr_matrix(some))[0]
+        some = log_normalised(csr_matrix(some))[0]
     dense = some.toarray() if issparse(some) else np.asarray(some, dtype=float)
     centred = np.nan_to_num(dense - np.nanmean(dense, axis=0))
     n_components = min(n_components, *centred.shape)
@@ -158,15 +159,14 @@ def placed(
         embedding, covariance = fitted.transform(rows, return_cov=True)
         return np.asarray(embedding), np.asarray(covariance)
     coding, n_rows = known.coding, rows.shape[0]
-    covariates = {name: covariates.get(name) for name in coding.names}
-    for name, values in covariates.items():
-        covariates[name] = np.full(n_rows, None, dtype=object) if values is None else values
+    nothing = np.full(n_rows, None, dtype=object)
+    covariates = {name: covariates.get(name, nothing) for name in coding.names}
     group = [""] * n_rows
     if new_batches:
         for part in coding.categorical:
             words = np.asarray(covariates[part.name], dtype=object)
             unseen = np.array([level(word) not in (part.levels or ()) for word in words])
-            covariates[part.name] = np.where(unseen, None, words)
+            covariates[part.name] = np.where(unseen, nothing, words)
             group = [
                 f"{g}|{level(w)}" if new else g
                 for g, w, new in zip(group, words, unseen, strict=True)

@@ -154,7 +154,7 @@ class KnownRowNoise(Noise):
         )
 
     def variances(self, parameters: Parameters) -> Tensor:  # noqa: ARG002
-        """What is known."""
+        """Return what is known."""
         return self.first
 
     def gradients(self, parameters: Parameters, by_variances: Tensor) -> dict[str, Tensor]:  # noqa: ARG002

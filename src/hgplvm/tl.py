@@ -95,8 +95,8 @@ def hgplvm(
         Likelihood of the rows. "auto" is the negative binomial for raw counts, which are then taken
         as they are, and the Gaussian one for all else; ``normalize=True`` asks for logarithms.
     batch_key : str, optional
-        A column of ``adata.obs`` with the batch (donor, plate, technology) of each cell, which is to
-        have no part in the map.
+        A column of ``adata.obs`` with the batch (donor, plate, technology) of each cell, which is
+        to have no part in the map.
     covariates : str or list of str, optional
         More such columns: words are categories, floating-point numbers continuous.
     n_components : int, default=2

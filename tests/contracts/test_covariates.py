@@ -141,9 +141,7 @@ def all_rows(kind, data, covariance, noise, effects):
     generator = torch.Generator().manual_seed(0)
     options = {"generator": generator, "effects": effects}
     if kind == "sparse":
-        return SparseObjective(
-            data, covariance, noise, n_inducing=N, inducing_update=1, **options
-        )
+        return SparseObjective(data, covariance, noise, n_inducing=N, inducing_update=1, **options)
     return VecchiaObjective(
         data, covariance, noise, n_neighbors=N - 1, neighbor_update=1, **options
     )
@@ -155,9 +153,7 @@ def test_posteriors_of_rows_and_effects(kind, normal):
     noise, data = RowNoise(normal(N).exp()), normal(N, D)
     objective = all_rows(kind, data, covariance, noise, effects)
     objective.value(parameters)
-    mean, variance, beta, beta_covariance = posteriors(
-        covariance, effects, parameters, noise, data
-    )
+    mean, variance, beta, beta_covariance = posteriors(covariance, effects, parameters, noise, data)
     found = objective.effects_posterior(parameters, data)
     assert torch.allclose(found.mean, beta, atol=1e-5)
     assert torch.allclose(found.covariance, beta_covariance, atol=1e-5)

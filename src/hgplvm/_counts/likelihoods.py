@@ -154,7 +154,7 @@ class NegativeBinomial(CountLikelihood):
         return NegativeBinomial(self.phi.to(like))
 
     def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Sums over three nodes."""
+        """Take sums over three nodes."""
         phi = self.phi
         value, g, w = (torch.zeros_like(mean) for _ in range(3))
         spread = variance.sqrt()
@@ -176,9 +176,7 @@ class NegativeBinomial(CountLikelihood):
         """``log Γ(y + 1/φ) - log Γ(1/φ) + y log φ - log y!``."""
         phi = self.phi.cpu().numpy()[columns]
         shape = 1.0 / phi
-        return np.asarray(
-            gammaln(y + shape) - gammaln(shape) + y * np.log(phi) - gammaln(y + 1.0)
-        )
+        return np.asarray(gammaln(y + shape) - gammaln(shape) + y * np.log(phi) - gammaln(y + 1.0))
 
     def count_variance(self, mean: Tensor) -> Tensor:
         """``μ + φμ²``."""

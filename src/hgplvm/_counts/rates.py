@@ -1,8 +1,8 @@
 """Rates of counts as a function of scores, and the counts as observations of the scores.
 
-The count of gene g in cell n has the mean ``ℓ_n exp(m_g + Λ_g·s_n + B_g·z_n)``, with the size ℓ_n of
-the cell's library in units of the median one, the gene's share ``exp m_g``, its loadings Λ_g on r
-directions, and the effects B_g of known covariates z_n, if there are any. The scores s are what a
+The count of gene g in cell n has the mean ``ℓ_n exp(m_g + Λ_g·s_n + B_g·z_n)``, with the size ℓ_n
+of the cell's library in units of the median one, the gene's share ``exp m_g``, its loadings Λ_g on
+r directions, and the effects B_g of known covariates z_n, if there are any. The scores s are what a
 Gaussian process models. Where they are only known to be normal, ``s_n ~ N(μ_n, v_n I)``, each count
 is a pseudo-observation of ``η_ng`` (:mod:`hgplvm._counts.likelihoods`) with the gradient g and the
 weight w, and all counts of a cell together say of s_n what one observation would say::
@@ -90,7 +90,11 @@ class CountRows:
             if missing.any():
                 dense = np.where(missing, 0.0, dense)
                 observed = torch.from_numpy(~missing).to(like)
-            yield rows, torch.from_numpy(np.ascontiguousarray(dense, dtype=float)).to(like), observed
+            yield (
+                rows,
+                torch.from_numpy(np.ascontiguousarray(dense, dtype=float)).to(like),
+                observed,
+            )
 
 
 @dataclass(frozen=True)
@@ -189,7 +193,7 @@ class RateModel:
         return found
 
     def expectation(self, rows: CountRows, mean: Tensor, variance: Tensor) -> Expectation:
-        """What counts say of scores that are known to be ``N(mean_n, variance_n I)``."""
+        """Return what counts say of scores that are known to be ``N(mean_n, variance_n I)``."""
         squares, parts = self.squares, []
         width = 1 if rows.design is None else 1 + rows.design.shape[1]
         by_share = squares.new_zeros(len(squares), width)
@@ -216,8 +220,11 @@ class RateModel:
             weight.addmm_(w.mT, (sides[:, :, None] * sides[:, None, :]).flatten(1))
             excesses += excess.sum(0)
             seconds += second.sum(0)
+        scores, noise, log_prob = (torch.cat(part) for part in zip(*parts, strict=True))
         return Expectation(
-            *(torch.cat(part) for part in zip(*parts, strict=True)),
+            scores,
+            noise,
+            log_prob,
             by_share,
             weight.view(-1, width, width),
             shrunk_dispersions(excesses, seconds),
@@ -227,7 +234,7 @@ class RateModel:
         """Return the model with shares, effects and dispersions that fit an expectation better.
 
         Where the shares are at their best, decoded rates of the training cells add up to their
-        counts, gene by gene.
+        counts, gene by gene, if these are Poisson; of others, large rates count less.
         """
         known = self.log_share[:, None]
         if self.effects is not None:
@@ -309,7 +316,7 @@ class RateModel:
     def decoded(
         self, mean: Tensor, variance: Tensor, design: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Expected counts [n, G] of cells of median size, and their standard deviations.
+        """Return expected counts [n, G] of cells of median size, and their deviations.
 
         Of scores that are ``N(mean_n, variance_n I)``; the deviations are those of counts.
         """
@@ -331,4 +338,3 @@ def _totals(counts: Any, share: Array) -> tuple[Array, Array]:
         return np.asarray(counts.sum(axis=1), dtype=float).ravel(), np.ones(counts.shape[0])
     observed = ~np.isnan(counts)
     return np.where(observed, counts, 0.0).sum(1), observed @ share
-

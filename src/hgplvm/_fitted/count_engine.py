@@ -49,7 +49,7 @@ class CountEngine(Engine):
         known = self.model.known(row_digests(data, coded.design))
         rows = self._rows(data, coded)
         if coded.fresh.any():
-            rows = self._shifted(rows, data, coded)
+            rows = self._shifted(rows, coded)
         return self._turns(rows, coded, known)
 
     def _rows(self, data: Any, coded: Coded) -> CountRows:
@@ -86,7 +86,7 @@ class CountEngine(Engine):
         mean, variance = self._function(x, coded)
         return mean, (variance[:, 0] - self.model.noise).clamp_min(SMALLEST)
 
-    def _shifted(self, rows: CountRows, data: Any, coded: Coded) -> CountRows:
+    def _shifted(self, rows: CountRows, coded: Coded) -> CountRows:
         """Cells of a new batch with what their batch does to the rates among their sizes.
 
         In turn, a gene's shift is what makes the expected counts of the batch its counts, shrunk as
@@ -137,7 +137,7 @@ class CountEngine(Engine):
     # --- decoding -------------------------------------------------------------------------
 
     def decode(self, x: Tensor, coded: Coded | None = None) -> tuple[Array, Array]:
-        """Expected counts of cells of median size, and standard deviations of their counts."""
+        """Return expected counts of cells of median size, and deviations of their counts."""
         coded = self.coded(coded, len(x))
         mean, variance, design = self._scores(x, coded)
         found, std = self.rates.decoded(mean, variance, design)
@@ -160,7 +160,6 @@ class CountEngine(Engine):
         rates = self.rates.log_rates_of(sizes, drawn, design).exp().cpu().numpy()
         return self.rates.likelihood.draw(rates, random)
 
-
     def _columns(self) -> tuple[Tensor, Tensor, float]:
         """In logarithms of rates, in units of what the counts of a median cell leave open."""
         assert self.covariates is not None
@@ -173,7 +172,7 @@ class CountEngine(Engine):
 
 
 def _sum(counts: Any) -> Array:
-    """Counts of each gene in all."""
+    """Add up the counts of each gene."""
     if isinstance(counts, np.ndarray):
         return np.asarray(np.nansum(counts, axis=0))
     return np.asarray(counts.sum(axis=0)).ravel()

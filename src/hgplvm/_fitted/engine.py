@@ -81,7 +81,7 @@ class Engine:
         return self.latents if self.covariates is None else self.covariates.tagged(self.latents)
 
     def inference(self, tag: Tensor | None = None) -> RowInference:
-        """What finds the latents of rows with these tags; by default of the mean over batches."""
+        """Return what finds the latents of rows with these tags; by default of their mean."""
         if self.covariates is not None and tag is None:
             tag = torch.from_numpy(self.covariates.coding.mean_tags).to(self.latents)
         key = b"" if tag is None else tag.cpu().numpy().tobytes()
@@ -160,9 +160,7 @@ class Engine:
             shift = shift + self._new_shift(data, coded, shift)
         return self._inferred(data, coded, shift, known)
 
-    def _inferred(
-        self, data: Array, coded: Coded, shift: Array | float, known: Array
-    ) -> Inferred:
+    def _inferred(self, data: Array, coded: Coded, shift: Array | float, known: Array) -> Inferred:
         """Latents of rows from which covariates take a shift of their residuals."""
         seen = self.model.units.to_model(data, shift)
         observed = torch.from_numpy(seen.observed).to(self.device, torch.float64)
@@ -230,7 +228,7 @@ class Engine:
         return np.maximum(((weights @ effects) * effects).sum(0), 0.0)
 
     def function(self, x: Tensor, coded: Coded) -> Tensor:
-        """Decoded functions [n, r] at points, for rows with these tags, without linear effects."""
+        """Decode functions [n, r] at points, for rows with these tags, without linear effects."""
         return self._function(x, coded)[0]
 
     def _function(self, x: Tensor, coded: Coded) -> tuple[Tensor, Tensor]:
@@ -325,7 +323,6 @@ class Engine:
                 parts.append(tags[:, start : start + part.width] - part.middle)
                 start += part.width
         return Coded(np.concatenate(parts, axis=1), tags, np.zeros(len(rows), dtype=bool))
-
 
     # --- what covariates explain ----------------------------------------------------------
 

@@ -200,8 +200,9 @@ def model_from_tree(tree: dict[str, Any], manifold: Manifold) -> FittedModel:
 
 
 def _units(tree: dict[str, Any]) -> Units:
+    mean = tree["mean"]
     parts = {
-        "mean": MEANS[tree["mean"]["kind"]](**{k: v for k, v in tree["mean"].items() if k != "kind"}),
+        "mean": MEANS[mean["kind"]](**{k: v for k, v in mean.items() if k != "kind"}),
         "data": tree["data"],
         "latent": tree["latent"],
         "signal": None if tree["signal"] is None else Signal(**tree["signal"]),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from torch import Tensor
 
 from hgplvm._counts import RateModel
@@ -35,7 +34,7 @@ class RateUnits(Units):
         return value * float(self.rates.squares.mean())
 
     def noise_variance(self, level: float) -> float:
-        """What a typical cell's counts leave open of logarithms of rates, a mean over the genes."""
+        """Return what a typical cell's counts leave open of logarithms of rates, a mean."""
         return self.variance(level)
 
     def noise_columns(self, level: float, n_columns: int) -> Array:

@@ -102,9 +102,7 @@ class Units:
         found: Array = self.data * mean.cpu().numpy()
         return found if self.signal is None else self.signal.restored(found)
 
-    def rows(
-        self, mean: Tensor, std: Tensor, shift: Array | float = 0.0
-    ) -> tuple[Array, Array]:
+    def rows(self, mean: Tensor, std: Tensor, shift: Array | float = 0.0) -> tuple[Array, Array]:
         """Rows, and standard deviations of their entries, in the units of the data.
 
         From decoded means [n, r], standard deviations before the columns' units [n, D], and what

@@ -158,16 +158,16 @@ def start_counts(
 def _everywhere(model: RateModel, rows: CountRows, others: Tensor, noise: Tensor) -> CountStart:
     """Scores of all cells, each around the average of its nearest ones of a sample."""
     first = _modes_of(model, rows, others, noise)
-    parts = []
-    for some in torch.split(torch.arange(len(rows), device=others.device), OTHERS):
-        parts.append(averaged(first[some], others, noise)[0])
+    parts = [averaged(some, others, noise)[0] for some in torch.split(first, OTHERS)]
     return CountStart(model, rows, *_scores(model, rows, torch.cat(parts)))
 
 
 def _modes_of(model: RateModel, rows: CountRows, others: Tensor, noise: Tensor) -> Tensor:
     """Likeliest scores of cells, with the spread of a sample for their prior."""
     weights = 1.0 / noise
-    spread = ((weights[:, None] * others.square()).sum() / weights.sum() / model.rank).clamp_min(1.0)
+    spread = ((weights[:, None] * others.square()).sum() / weights.sum() / model.rank).clamp_min(
+        1.0
+    )
     zero = others.new_zeros(len(rows), model.rank)
     return model.modes(rows, zero, spread.expand(len(rows)))[0]
 

@@ -354,7 +354,11 @@ def transform(
         from hgplvm._anndata import Keys
         from hgplvm._embedding import placed, results_of, rms_std, write_positions
 
-        points, covariance = placed(fitted, values, rows.covariates, new_batches=new_batch)
+        try:
+            points, covariance = placed(fitted, values, rows.covariates, new_batches=new_batch)
+        except ValueError as error:  # in the words of the command line
+            words = str(error).replace("pass None.", "add --new-batch.")
+            raise ValueError(words) from None
 
         found = Embedded(points, rms_std(covariance), rows.labels, rows.names)
         if suffix(place) == ".h5ad":

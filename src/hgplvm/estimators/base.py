@@ -6,7 +6,7 @@ import logging
 import math
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
@@ -168,9 +168,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
             raise
         return self
 
-    def fit_transform(
-        self, X: object, y: object = None, *, covariates: object = None
-    ) -> Array:
+    def fit_transform(self, X: object, y: object = None, *, covariates: object = None) -> Array:
         """Fit the model and return the embedding, of shape (n_samples, n_components)."""
         self.fit(X, y, covariates=covariates)
         return self.embedding_
@@ -277,7 +275,9 @@ class BaseGPLVM(ShownModel, FittedMethods):
                 self.dispersion_ = dispersion.cpu().numpy()
         if problem.covariates is not None:
             explained = self._engine().explained() if problem.covariates.parts else {}
-            self.covariate_variance_ = {name: explained.get(name, 0.0) for name in problem.covariates.names}
+            self.covariate_variance_ = {
+                name: explained.get(name, 0.0) for name in problem.covariates.names
+            }
 
     # --- steps of fit ---------------------------------------------------------------------
 
@@ -354,9 +354,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         if issparse(data):
             arrays = [data.data, data.indices, data.indptr]
         else:
-            arrays = [
-                data if mean is None else without_rounding(data, mean.residuals(data))
-            ]
+            arrays = [data if mean is None else without_rounding(data, mean.residuals(data))]
         if covariates is not None:
             arrays.append(covariates[1].design)
         return Checkpoint(path, self._name, self.get_params(deep=False), digest(*arrays), device)
@@ -593,7 +591,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         covariates: FittedCovariates | None = None
         if rows.effects is not None and problem.covariates is not None:
             effects = objective.without_effects(parameters, rows.data)
-            covariates = _fitted_covariates(problem, effects, covariance, rows)
+            covariates = _fitted_covariates(problem, effects, covariance)
             shift = rows.effects.design @ effects.mean.to(rows.data)
             rows = replace(rows, data=rows.data - shift)
         if isinstance(covariance, BatchCovariance):
@@ -681,7 +679,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
 
 
 def _fitted_covariates(
-    problem: Problem, effects: EffectsPosterior, covariance: Any, rows: Rows
+    problem: Problem, effects: EffectsPosterior, covariance: Any
 ) -> FittedCovariates:
     """Return what is known of the covariates after a fit."""
     assert problem.covariates is not None

@@ -14,9 +14,9 @@ from torch import Tensor
 
 from hgplvm import _storage as storage
 from hgplvm import _validation as check
-from hgplvm._fitted.files import class_name, kernel_tree, model_tree
 from hgplvm._covariates import Coded
 from hgplvm._fitted.engine import Engine
+from hgplvm._fitted.files import class_name, kernel_tree, model_tree
 from hgplvm._fitted.model import FittedModel
 from hgplvm._init.counts import check_counts
 from hgplvm._typing import Array
@@ -372,7 +372,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return self._model.engine(check.check_device(self._name, self.device))
 
     def _rows_and_covariates(self, X: object, covariates: object) -> tuple[Any, Coded | None]:
-        """New rows, and their covariates as numbers."""
+        """Read new rows, and their covariates as numbers."""
         rows = self._read(X, fitting=False)
         if self._is_of_counts:
             check_counts(self._name, rows)

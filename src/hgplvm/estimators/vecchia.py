@@ -258,9 +258,7 @@ class _VecchiaGPLVM(BaseGPLVM):
         root, scale = spread_of(self._manifold, rows.bare(parameters.latents))
         return root, max(scale, 1e-6)
 
-    def _std(
-        self, objective: VecchiaObjective, parameters: Parameters, rows: Rows
-    ) -> Tensor:
+    def _std(self, objective: VecchiaObjective, parameters: Parameters, rows: Rows) -> Tensor:
         """Return the posterior standard deviations of each latent, given its neighbours."""
         # noisy neighbours carry little information each: take more of them
         n_neighbors = self.n_neighbors + self.n_inducing_

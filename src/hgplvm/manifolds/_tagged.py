@@ -146,9 +146,7 @@ class Tagged(Manifold):
 
     def parallel_transport(self, x: Tensor, y: Tensor, v: Tensor) -> Tensor:
         """Transport v from x to y."""
-        return self._without(
-            self.base.parallel_transport(self.bare(x), self.bare(y), self.bare(v))
-        )
+        return self._without(self.base.parallel_transport(self.bare(x), self.bare(y), self.bare(v)))
 
     def to_tangent(self, x: Tensor) -> Tensor:
         """Frame coordinates at the origin."""

@@ -264,8 +264,10 @@ class CollapsedObjective(GaussianObjective, ABC):
         gram = jittered_gram(self.covariance.at(parameters.values), self.inducing)
         if self.effects is None:
             return gram
-        eye = torch.eye(self.n_effects, dtype=gram.dtype, device=gram.device)
-        return torch.block_diag(gram, eye)
+        m = len(gram)
+        whole = torch.eye(m + self.n_effects, dtype=gram.dtype, device=gram.device)
+        whole[:m, :m] = gram
+        return whole
 
     # --- posteriors -----------------------------------------------------------------------
 

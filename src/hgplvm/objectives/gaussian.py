@@ -68,7 +68,7 @@ class GaussianObjective:
         self.responses, self.noise = Responses(data, self.responses.imputation), noise
 
     def effects_posterior(self, parameters: Parameters, data: Tensor) -> EffectsPosterior:
-        """What is known of the effects, given data before their rotation."""
+        """Return what is known of the effects, given data before their rotation."""
         raise NotImplementedError
 
     def without_effects(self, parameters: Parameters, data: Tensor) -> EffectsPosterior:

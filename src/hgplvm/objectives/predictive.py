@@ -142,9 +142,7 @@ class Posterior:
             return pairs.back(by_cross)
         return pairs.back(by_cross.unsqueeze(1)).squeeze(1)
 
-    def reading(
-        self, c: Tensor, more: Tensor | float = 0.0
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def reading(self, c: Tensor, more: Tensor | float = 0.0) -> tuple[Tensor, Tensor, Tensor]:
         """Coefficients a [n, r], ``cW`` [n, m] and the variance v [n], its noise included.
 
         `more` is what k(x, x) has beyond that of the kernel.
