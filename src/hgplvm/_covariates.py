@@ -122,8 +122,8 @@ class Covariate:
         levels, counts = np.unique(labels, return_counts=True)
         if len(levels) == 1:
             warnings.warn(
-                f"The covariate {name!r} of {owner} has one level, {str(levels[0])!r}, in all rows; it "
-                "is left out.",
+                f"The covariate {name!r} of {owner} has one level, {str(levels[0])!r}, in all "
+                "rows; it is left out.",
                 UserWarning,
                 stacklevel=2,
             )

@@ -7,9 +7,9 @@ is subtracted, too (:mod:`hgplvm._log_counts`).
 
 So is what covariates W do to each column: ``y = m + W B + …``. Batches may hold the parts of a tree
 in different shares, and their means then differ by more than the batches' effects. So B is fitted
-along with controls: the rows in the directions of the signal, averaged with the nearest ones of all
-batches. What this still misses in these directions is for the model to find
-(:mod:`hgplvm.objectives.effects`).
+along with controls: the rows in the directions of the signal, brought together across batches
+(:mod:`hgplvm._init.alignment`) and averaged with the nearest ones. What this still misses in these
+directions is for the model to find (:mod:`hgplvm.objectives.effects`).
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 import torch
 from sklearn.cluster import KMeans
 
+from hgplvm._init.alignment import aligned
 from hgplvm._init.imputation import fill_gaps
 from hgplvm._init.paths import averaged
 from hgplvm._log_counts import CountUnits, LogCountMean
@@ -90,7 +91,13 @@ class Preparation:
 
 
 def prepare(
-    data: Array, mean: Mean, seed: int, *, uniform: bool, design: Array | None = None
+    data: Array,
+    mean: Mean,
+    seed: int,
+    *,
+    uniform: bool,
+    design: Array | None = None,
+    batch: Array | None = None,
 ) -> Preparation:
     """Prepare rows.
 
@@ -104,6 +111,8 @@ def prepare(
         Whether noise is not told from signal.
     design : Array [N, q], optional
         Covariates.
+    batch : Array [N], optional
+        Number of the batch of each row.
     """
     residuals = without_rounding(data, mean.residuals(data))
     if uniform:
@@ -119,7 +128,7 @@ def prepare(
     elif isinstance(mean, ColumnMeans):
         mean = _robust(mean, data, residuals)
         residuals = without_rounding(data, mean.residuals(data))
-    found = _Separated.of(residuals, design, seed)
+    found = _Separated.of(residuals, design, batch, seed)
     if found.signal is None or not (counts is not None or _is_noise(found.signal)):
         return Preparation(mean, found.residuals, effects=found.effects)
     scores = found.signal.scores(found.residuals)
@@ -135,13 +144,13 @@ class _Separated:
     signal: Signal | None
 
     @classmethod
-    def of(cls, whole: Array, design: Array | None, seed: int) -> _Separated:
+    def of(cls, whole: Array, design: Array | None, batch: Array | None, seed: int) -> _Separated:
         residuals, effects = _without_effects(whole, design, None)
         signal = _signal(residuals, seed)
         if design is None:
             return cls(residuals, None, signal)
         for _ in range(CONTROL_ROUNDS):
-            controls = _controls(residuals, signal)
+            controls = _controls(residuals, signal, batch)
             residuals, effects = _without_effects(whole, design, controls)
         return cls(residuals, effects, _signal(residuals, seed))
 
@@ -164,8 +173,8 @@ def _without_effects(
     return residuals - design @ effects, effects
 
 
-def _controls(residuals: Array, signal: Signal | None) -> Array:
-    """Leading directions of the rows, averaged with the nearest ones [N, ·]."""
+def _controls(residuals: Array, signal: Signal | None, batch: Array | None) -> Array:
+    """Leading directions of the rows, averaged with the nearest ones of all batches [N, ·]."""
     filled = np.nan_to_num(residuals)
     if signal is not None:
         scores = signal.scores(residuals)
@@ -175,6 +184,8 @@ def _controls(residuals: Array, signal: Signal | None) -> Array:
         axes = np.linalg.svd(filled[:CONTROL_ROWS], full_matrices=False)[2][:n_axes]
         values, noise = filled @ axes.T, np.ones(len(filled))
     rows, own = torch.from_numpy(values), torch.from_numpy(noise)
+    if batch is not None:
+        rows = aligned(rows, own, torch.from_numpy(batch))
     chosen = np.sort(np.random.default_rng(0).permutation(len(values))[:CONTROL_ROWS])
     parts = [
         averaged(part, rows[chosen], own[chosen])[0] for part in torch.split(rows, CONTROL_CHUNK)

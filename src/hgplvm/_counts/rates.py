@@ -28,7 +28,7 @@ from torch import Tensor
 from hgplvm._counts.likelihoods import CountLikelihood, shrunk_dispersions
 from hgplvm._typing import Array
 
-__all__ = ["CountRows", "Expectation", "RateModel"]
+__all__ = ["CountRows", "Expectation", "RateModel", "bounded"]
 
 # numbers that are worked on at a time
 ENTRIES = {"cpu": 2**20, "cuda": 2**26}
@@ -36,6 +36,8 @@ ENTRIES = {"cpu": 2**20, "cuda": 2**26}
 LARGEST_LOG = 30.0
 # longest change of a logarithm of a rate in one step of Newton's method
 LONGEST = 1.5
+# how far, in logarithms of rates, an observation lies from where counts are looked at
+FARTHEST = 20.0
 # steps of Newton's method
 STEPS = 8
 # precision of effects, and of shares, before anything is known
@@ -211,7 +213,7 @@ class RateModel:
                 for array in (value, g, w, second, excess):
                     array *= observed
             precision = ((w @ squares) / self.rank).clamp_min(LEAST_PRECISION)
-            scores = centre + (g @ self.loadings) / precision[:, None]
+            scores = centre + bounded(self.loadings, (g @ self.loadings) / precision[:, None])
             parts.append((scores, 1.0 / precision, value.sum(1)))
             sides = torch.ones_like(centre[:, :1])
             if rows.design is not None:
@@ -302,8 +304,7 @@ class RateModel:
                     break
                 slope = g @ loadings - (s - centre) / spread
                 step = torch.linalg.solve(hessian, slope)
-                change = (step @ loadings.mT).abs().amax(1, keepdim=True)
-                s = s + step * (LONGEST / change.clamp_min(LONGEST))
+                s = s + bounded(loadings, step, LONGEST)
             misfit = (s - centre).square().sum(1) / spread[:, 0]
             log_prob = value.sum(1) - 0.5 * (misfit + r * torch.log(spread[:, 0]))
             log_prob = log_prob - 0.5 * torch.linalg.slogdet(hessian).logabsdet
@@ -330,6 +331,12 @@ class RateModel:
         if phi is not None:
             variance_of_count = variance_of_count + phi * second
         return rate, variance_of_count.clamp_min(0.0).sqrt()
+
+
+def bounded(loadings: Tensor, step: Tensor, most: float = FARTHEST) -> Tensor:
+    """Cut steps of scores [n, r] where they change a logarithm of a rate by more than this."""
+    change = (step @ loadings.mT).abs().amax(1, keepdim=True)
+    return step * (most / change.clamp_min(most))
 
 
 def _totals(counts: Any, share: Array) -> tuple[Array, Array]:

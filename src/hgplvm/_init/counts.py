@@ -25,7 +25,8 @@ from hgplvm._counts.likelihoods import (
     Poisson,
     shrunk_dispersions,
 )
-from hgplvm._counts.rates import CountRows, RateModel
+from hgplvm._counts.rates import CountRows, RateModel, bounded
+from hgplvm._init.alignment import aligned
 from hgplvm._init.paths import averaged
 from hgplvm._signal import biwhitened
 from hgplvm._typing import Array
@@ -44,8 +45,14 @@ RIDGE = 1.0
 RIDGE_EFFECTS = 0.1
 # with fewer cells or genes, noise is not told from signal
 FEWEST = 20
+# directions in which averages differ by less, in units of a median cell's noise, are as if by this
+LEAST_SPREAD = 0.05
+# no noise of a cell counts as less than this share of the median one
+LEAST_NOISE = 0.05
 # pearson residuals are cut at this size
 LARGEST = 10.0
+# logarithm of the largest share, and of the inverse of the smallest
+LARGEST_SHARE = 40.0
 # pseudo-count of a gene's share, in counts of a cell of median size
 LEAST_SHARE = 1e-2
 # cells whose scores are averaged at a time by their nearest ones, among at most this many others
@@ -121,6 +128,7 @@ def start_counts(
     seed: int,
     device: torch.device,
     design: Array | None = None,
+    batch: Array | None = None,
 ) -> CountStart:
     """Learn directions from counts [n, G], sparse or dense, and compute the scores of all cells.
 
@@ -132,6 +140,9 @@ def start_counts(
         Directions to take at least, as far as there are cells and genes for them.
     design : array [n, q], optional
         Covariates z of the cells, whose effects on each gene are fitted along with the rest.
+    batch : array [n], optional
+        Number of the batch of each cell: cells are brought together across batches before they are
+        averaged.
     """
     z = None if design is None else torch.from_numpy(design).to(device)
     chosen = np.sort(np.random.default_rng((seed, 3)).permutation(counts.shape[0])[:SAMPLE_CELLS])
@@ -141,14 +152,21 @@ def start_counts(
     observed: Tensor | None = None
     if not issparse(sample) and np.isnan(dense).any():
         observed = torch.from_numpy(~np.isnan(dense)).to(y)
+    groups = None if batch is None else torch.from_numpy(batch[chosen]).to(device)
     own = None if z is None else z[torch.from_numpy(chosen).to(device)]
     model, log_sizes = _begun(y, observed, family, n_least, own)
     rows = CountRows(sample, log_sizes, own)
     centre = y.new_zeros(len(y), model.rank)
     scores, noise = _scores(model, rows, centre)
     for _ in range(ROUNDS):
-        centre, _ = averaged(scores, scores, noise)
-        model, centre = _scaled(_fitted(model, y, observed, rows, centre), centre)
+        # no cell is to outweigh all others, however many counts it has
+        weight = noise.clamp_min(LEAST_NOISE * noise.median())
+        together = scores if groups is None else aligned(scores, weight, groups)
+        centre, _ = averaged(together, together, weight)
+        better = _fitted(model, y, observed, rows, centre)
+        if not _is_sane(better):  # single cells with nearly all counts can make it run away
+            break
+        model, centre = _scaled(better, centre)
         scores, noise = _scores(model, rows, centre)
     if len(chosen) == counts.shape[0]:
         return CountStart(model, rows, scores, noise)
@@ -208,6 +226,12 @@ def _begun(
     return _scaled(model, y.new_zeros(len(y), axes.shape[1]))[0], log_sizes
 
 
+def _is_sane(model: RateModel) -> bool:
+    """Whether the rates of a gene at the scores 0 are numbers that a gene can have."""
+    finite = torch.isfinite(model.log_share) & torch.isfinite(model.loadings).all(1)
+    return bool(finite.all()) and float(model.log_share.abs().max()) < LARGEST_SHARE
+
+
 def _axes(residuals: Tensor, n_least: int) -> Tensor:
     """Directions of residuals that stand out of noise [G, r], or a few of the leading ones."""
     n, d = residuals.shape
@@ -235,9 +259,8 @@ def _scores(model: RateModel, rows: CountRows, centre: Tensor) -> tuple[Tensor, 
         if observed is not None:
             slope, weight = slope * observed, weight * observed
         precision = ((weight @ model.squares) / model.rank).clamp_min(1e-6)
-        found.append(
-            (centre[some] + (slope @ model.loadings) / precision[:, None], 1.0 / precision)
-        )
+        step = bounded(model.loadings, (slope @ model.loadings) / precision[:, None])
+        found.append((centre[some] + step, 1.0 / precision))
     scores, noise = (torch.cat(part) for part in zip(*found, strict=True))
     return scores, noise
 
@@ -257,8 +280,7 @@ def _fitted(
 ) -> RateModel:
     """Fit shares, loadings, effects and dispersions of the genes to counts at known scores."""
     middle = scores.mean(0)
-    spread = (scores - middle).square().mean(0).sqrt()
-    spread = torch.where(spread > 1e-9, spread, torch.ones_like(spread))
+    spread = (scores - middle).square().mean(0).sqrt().clamp_min(LEAST_SPREAD)
     r = scores.shape[1]
     parts = [torch.ones_like(y[:, :1]), (scores - middle) / spread]
     known = [(model.log_share + model.loadings @ middle)[:, None], model.loadings * spread]

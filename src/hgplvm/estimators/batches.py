@@ -21,6 +21,8 @@ logger = logging.getLogger(__name__)
 
 # rows that are looked at, and neighbours of each
 QUERIES, NEIGHBORS = 3000, 50
+# of few rows, neighbours are at most one in so many
+SHARE_OF_ROWS = 12
 # rows of other batches that are expected among the neighbours before none is a sign, and the share
 # of them below which a row is alone
 EXPECTED, SHARE = 5.0, 0.1
@@ -45,7 +47,7 @@ def rows_alone(manifold: Manifold, latents: Tensor, tags: Tensor) -> tuple[Tenso
     n = len(latents)
     chosen = torch.randperm(n, generator=torch.Generator().manual_seed(0))[:QUERIES]
     chosen = chosen.to(latents.device)
-    k = min(NEIGHBORS, n - 1)
+    k = min(NEIGHBORS, max(FEWEST, n // SHARE_OF_ROWS), n - 1)
     near = nearest_to(manifold, latents[chosen], latents, k + 1)
     same = (tags[near] * tags[chosen, None]).sum((1, 2)) - 1.0  # the row itself is among them
     expected = k * (1.0 - tags.mean(0))[tags[chosen].argmax(1)]

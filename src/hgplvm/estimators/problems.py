@@ -14,6 +14,7 @@ from torch import Tensor
 from hgplvm._counts import CountRows, RateModel
 from hgplvm._covariates import Coded, Covariates
 from hgplvm._fitted import RateUnits, Units, row_digests
+from hgplvm._init.alignment import aligned
 from hgplvm._init.counts import start_counts
 from hgplvm._init.imputation import fill_gaps
 from hgplvm._means import ColumnMeans, Mean
@@ -77,8 +78,16 @@ class Rows:
 
     @property
     def alone(self) -> Rows:
-        """Return the rows without their covariates."""
-        return Rows(self.data, self.imputation, self.noise)
+        """Return the rows without their covariates, batches moved onto each other: for a start."""
+        found = Rows(self.data, self.imputation, self.noise)
+        if self.tags is None:
+            return found
+        _, batch = torch.unique(self.tags, dim=0, return_inverse=True)
+        noise = torch.ones_like(self.data[:, 0]) if self.noise is None else self.noise.start
+        data = aligned(self.data, noise, batch)
+        if self.imputation is not None:
+            found = replace(found, imputation=replace(self.imputation, data=data))
+        return replace(found, data=data)
 
     def with_covariates(self, coded: Coded, covariates: Covariates) -> Rows:
         """Return the rows with covariates, if there are any."""
@@ -179,7 +188,8 @@ def gaussian_problem(
         Whether all rows and columns have the same noise.
     """
     design = None if covariates is None or not covariates[0].parts else covariates[1].design
-    ready = prepare(data, mean, seed, uniform=uniform, design=design)
+    batch = _batches(covariates)
+    ready = prepare(data, mean, seed, uniform=uniform, design=design, batch=batch)
     size = ready.size
     units = Units(
         ready.mean,
@@ -266,7 +276,13 @@ def count_problem(
     """Prepare counts, sparse or dense, for their own likelihood."""
     design = None if covariates is None or not covariates[0].parts else covariates[1].design
     start = start_counts(
-        counts, likelihood, n_least=n_components, seed=seed, device=device, design=design
+        counts,
+        likelihood,
+        n_least=n_components,
+        seed=seed,
+        device=device,
+        design=design,
+        batch=_batches(covariates),
     )
     start = start.scaled(1.0 / start.size)
     logger.info(
@@ -291,6 +307,13 @@ def count_problem(
         counts=start.rows,
     )
     return _with_covariates(problem, covariates)
+
+
+def _batches(covariates: tuple[Covariates, Coded] | None) -> Array | None:
+    """Number the batches of the rows, of all categorical covariates together."""
+    if covariates is None or not covariates[0].levels:
+        return None
+    return np.asarray(np.unique(covariates[1].tags, axis=0, return_inverse=True)[1]).reshape(-1)
 
 
 def _with_covariates(problem: Problem, covariates: tuple[Covariates, Coded] | None) -> Problem:
