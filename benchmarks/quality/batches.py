@@ -3,16 +3,16 @@
 Each setting is simulated twice with the same cells, without and with shifts of the genes'
 logarithms in each batch (`--effects`, their standard deviations; the signal's is 1). Methods are
 given raw counts and the batch of each cell: our models with `batch_key` and, to show what is at
-stake, without; Harmony on 50 principal components and UMAP, also with softer clusters (σ = .3), since
-it ends after one round of its own on such cells; scVI and UMAP. Peers are set as their
+stake, without; Harmony on 50 principal components and UMAP, also with softer clusters (σ = .3),
+since it ends after one round of its own on such cells; scVI and UMAP. Peers are set as their
 tutorials say: log1p at the median depth, and scVI with 10 latent dimensions for as many epochs as
 {STEPS} steps take.
 
 Tree: correlation of embedded with tree distances (hyperbolic for ours). Plain: the same of the
 model for the cells without shifts. Ceiling: the same for cells that all have the genes of one
 batch, mean over the batches: shifts change which genes are expressed, and with it what counts can
-tell; no method knows more. Batch and bio: aggregate scores of scib-metrics for the removal of batches and
-the conservation of branches, of the plane of each map (ours: tangent coordinates at the centre).
+tell. Batch and bio: aggregate scores of scib-metrics for the removal of batches and the
+conservation of branches, of the plane of each map (ours: tangent coordinates at the centre).
 Mixing: `metrics.batch_mixing`, relative to chance.
 
 With `--new`, and nothing else: one batch is left out of the fit, and its cells are embedded as a

@@ -18,7 +18,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import issparse
+from scipy.sparse import csr_matrix, issparse
+from sklearn.decomposition import PCA
 
 from hgplvm._log_counts import CountUnits, log_normalised
 from hgplvm._typing import Array
@@ -35,6 +36,7 @@ __all__ = [
     "in_memory",
     "is_anndata",
     "layer_of",
+    "leading_directions",
     "looks_like_counts",
     "model_bytes",
     "positions",
@@ -49,6 +51,8 @@ logger = logging.getLogger(__name__)
 
 # genes that are kept, of more than so many, where there are counts
 N_TOP_GENES = 2000
+# principal components in which batches are compared before a fit
+LEADING = 10
 # likelihood that "auto" takes for raw counts
 AUTO_LIKELIHOOD = "negative-binomial"
 # columns beyond which a fit takes long for no gain
@@ -362,6 +366,18 @@ def _most_variable(logs: Any, kept: Array | None, *, choose: bool) -> Array | No
         logger.info("leaving out %d genes of which no cell has counts", unseen)
         kept = seen if kept is None else kept & seen
     return kept
+
+
+def leading_directions(values: Any, rows: Array, n_components: int = LEADING) -> Array:
+    """Principal components of some rows, of logarithms where rows are counts."""
+    some = values[rows]
+    if looks_like_counts(some):
+        some = log_normalised(csr_matrix(some))[0]
+    dense = some.toarray() if issparse(some) else np.asarray(some, dtype=float)
+    centred = np.nan_to_num(dense - np.nanmean(dense, axis=0))
+    n_components = min(n_components, *centred.shape)
+    found: Array = PCA(n_components, random_state=0).fit_transform(centred)
+    return found
 
 
 # --- covariates ---------------------------------------------------------------------------

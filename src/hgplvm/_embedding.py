@@ -7,16 +7,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix, issparse
 from sklearn.base import clone
-from sklearn.decomposition import PCA
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._anndata import Keys
 from hgplvm._counts import LIKELIHOODS
 from hgplvm._covariates import level
-from hgplvm._log_counts import log_normalised
 from hgplvm._typing import Array
 from hgplvm.estimators import choose_model
 from hgplvm.estimators.base import BaseGPLVM
@@ -42,8 +39,8 @@ logger = logging.getLogger(__name__)
 
 # rows whose uncertainty is computed at a time
 CHUNK = 20_000
-# rows and principal components by which batches are mixed before a fit
-MIXED_ROWS, MIXED_COMPONENTS = 5000, 10
+# rows of which it is computed how batches are mixed
+MIXED_ROWS = 5000
 
 
 def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> BaseGPLVM:
@@ -113,23 +110,11 @@ def batches_of(
     return found
 
 
-def leading_directions(values: Any, rows: Array, n_components: int) -> Array:
-    """Principal components of some rows, of logarithms where rows are counts."""
-    some = values[rows]
-    if ad.looks_like_counts(some):
-        some = log_normalised(csr_matrix(some))[0]
-    dense = some.toarray() if issparse(some) else np.asarray(some, dtype=float)
-    centred = np.nan_to_num(dense - np.nanmean(dense, axis=0))
-    n_components = min(n_components, *centred.shape)
-    found: Array = PCA(n_components, random_state=0).fit_transform(centred)
-    return found
-
-
 def batch_mixing_of(estimator: BaseGPLVM, values: Any, batch: Array) -> tuple[float, float]:
     """Mixing of batches in the leading directions of the data, and on the map."""
     chosen = np.sort(np.random.default_rng(0).permutation(values.shape[0])[:MIXED_ROWS])
     own = np.asarray(batch)[chosen].astype(str)
-    before = leading_directions(values, chosen, MIXED_COMPONENTS)
+    before = ad.leading_directions(values, chosen)
     return (
         batch_mixing(before, own, metric="euclidean"),
         batch_mixing(np.asarray(estimator.embedding_)[chosen], own),

@@ -155,17 +155,25 @@ class NegativeBinomial(CountLikelihood):
 
     def expected(self, y: Tensor, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Take sums over three nodes."""
-        phi = self.phi
+        if variance.numel() == 1 and not variance.any():  # at a point
+            return self._at(y, mean.clamp_max(LARGEST_LOG))
         value, g, w = (torch.zeros_like(mean) for _ in range(3))
         spread = variance.sqrt()
         for node, weight in NODES:
-            eta = (mean + node * spread).clamp_max(LARGEST_LOG)
-            mu = torch.exp(eta)
-            raised = 1.0 + phi * mu
-            value += weight * (y * eta - (y + 1.0 / phi) * torch.log(raised))
-            g += weight * (y - mu) / raised
-            w += weight * mu * (1.0 + phi * y) / raised.square()
+            parts = self._at(y, (mean + node * spread).clamp_max(LARGEST_LOG))
+            for total, part in zip((value, g, w), parts, strict=True):
+                total.add_(part, alpha=weight)
         return value, g, w
+
+    def _at(self, y: Tensor, eta: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return f and its derivatives, the second less its sign."""
+        mu = torch.exp(eta)
+        raised = 1.0 + self.phi * mu
+        slope = (y - mu) / raised
+        # (y - μ)/(1 + φμ) = y - μ (1 + φy)/(1 + φμ)
+        bend = (y - slope) / raised
+        value = y * eta - (y + 1.0 / self.phi) * torch.log(raised)
+        return value, slope, bend
 
     def slope(self, y: Tensor, eta: Tensor) -> Tensor:
         """``(y - μ)/(1 + φμ)``."""

@@ -42,6 +42,8 @@ FARTHEST = 20.0
 STEPS = 8
 # precision of effects, and of shares, before anything is known
 RIDGE, RIDGE_SHARE = 0.1, 1e-3
+# a change of logarithms of rates at which it ends
+ARRIVED = 1e-3
 # weight of a score's prior information where counts say nothing
 LEAST_PRECISION = 1e-6
 
@@ -292,19 +294,26 @@ class RateModel:
             centre, spread = mean[some], variance[some, None]
             s = mean[some].clone()
             nothing = torch.zeros((), dtype=s.dtype, device=s.device)
-            for last in [False] * STEPS + [True]:
+            arrived = False
+            for count in range(STEPS + 1):
+                last = arrived or count == STEPS
                 eta = self.log_rates(rows, some, s)
-                value, g, w = self.likelihood.expected(y, eta, nothing)
-                if not last:  # expected information is never below zero
+                if last:
+                    value, g, w = self.likelihood.expected(y, eta, nothing)
+                    value = value if observed is None else value * observed
+                else:
+                    g = self.likelihood.slope(y, eta)
                     w = self.likelihood.information(torch.exp(eta.clamp_max(LARGEST_LOG)))
                 if observed is not None:
-                    value, g, w = value * observed, g * observed, w * observed
+                    g, w = g * observed, w * observed
                 hessian = (w @ outer).view(-1, r, r) + eye / spread[:, :, None]
                 if last:
                     break
                 slope = g @ loadings - (s - centre) / spread
                 step = torch.linalg.solve(hessian, slope)
-                s = s + bounded(loadings, step, LONGEST)
+                step = bounded(loadings, step, LONGEST)
+                s = s + step
+                arrived = float((step @ loadings.mT).abs().max()) < ARRIVED
             misfit = (s - centre).square().sum(1) / spread[:, 0]
             log_prob = value.sum(1) - 0.5 * (misfit + r * torch.log(spread[:, 0]))
             log_prob = log_prob - 0.5 * torch.linalg.slogdet(hessian).logabsdet

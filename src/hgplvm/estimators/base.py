@@ -191,7 +191,8 @@ class BaseGPLVM(ShownModel, FittedMethods):
 
         # a start sees rows of mean square 1; the paper's descent has an absolute step length, so
         # its fit sees the data in their own units
-        problem = self._problem(data, mean, known, seed, device)
+        with threads_for_rows(n_rows if self._counts else 0):
+            problem = self._problem(data, mean, known, seed, device)
         size = problem.size
         start = self._restored_start(begun) or self._searched_start(problem.rows.alone, generator)
         logger.info("%s starts at length scale %.4g", self._name, start.length_scale)

@@ -310,7 +310,7 @@ def count_problem(
 
 
 def _batches(covariates: tuple[Covariates, Coded] | None) -> Array | None:
-    """Number the batches of the rows, of all categorical covariates together."""
+    """Return the number of the batch of each row, of all categorical covariates together."""
     if covariates is None or not covariates[0].levels:
         return None
     return np.asarray(np.unique(covariates[1].tags, axis=0, return_inverse=True)[1]).reshape(-1)

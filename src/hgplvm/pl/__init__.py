@@ -5,6 +5,7 @@ or (where nothing else is needed) an array of ball coordinates. Each takes and r
 with ``save=`` and shows with ``show=True``.
 """
 
+from hgplvm.pl._batches import batches
 from hgplvm.pl._compare import compare
 from hgplvm.pl._curves import history, length_scales
 from hgplvm.pl._disk import OKABE_ITO, poincare
@@ -13,6 +14,7 @@ from hgplvm.pl._spread import uncertainty
 
 __all__ = [
     "OKABE_ITO",
+    "batches",
     "compare",
     "decoder",
     "history",
