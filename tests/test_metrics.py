@@ -360,3 +360,23 @@ def test_reconstruction_error_by_hand(data, expected):
 def test_bad_reconstructions(data, found, message):
     with pytest.raises(ValueError, match=message):
         metrics.reconstruction_error(data, found)
+
+
+def test_batch_mixing_is_0_apart_and_1_at_random():
+    rng = np.random.default_rng(0)
+    P = 0.5 * rng.uniform(-1, 1, (600, 2))
+    batch = rng.integers(3, size=600)
+    assert abs(metrics.batch_mixing(P, batch) - 1.0) < 0.05
+    assert abs(metrics.batch_mixing(P, batch, metric="euclidean", n_neighbors=10) - 1.0) < 0.08
+    apart = 0.1 * P + 0.6 * np.array([[1, 0], [-0.5, 0.8], [-0.5, -0.8]])[batch]
+    assert metrics.batch_mixing(apart, batch.astype(str)) == 0.0
+    # of two batches that alternate along a line every neighbour is of the other one or the next
+    line = np.c_[np.linspace(-0.8, 0.8, 40), np.zeros(40)]
+    found = metrics.batch_mixing(line, np.arange(40) % 2, n_neighbors=2, metric="euclidean")
+    assert found > 1.8
+    assert metrics.batch_mixing(P[:3], [0, 1, 1], n_neighbors=50) == pytest.approx(1.0)
+
+
+def test_batch_mixing_needs_two_batches():
+    with pytest.raises(ValueError, match="must have two batches or more, and has one"):
+        metrics.batch_mixing(np.zeros((5, 2)), ["a"] * 5)

@@ -21,7 +21,7 @@ adata
 
 # %%
 # One call embeds the cells. The Bayesian model is the default; ``model="vecchia"`` is the one
-# for many cells. Raw counts are taken as they are: their logarithms at the median depth are fitted.
+# for many cells. Raw counts would be taken as they are, with a negative binomial likelihood.
 
 hg.tl.hgplvm(adata)
 adata.obsm["X_hgplvm"][:3]

@@ -173,7 +173,7 @@ def test_raw_counts_are_recognised(formats, tmp_path, columns):
     adata = annotated(columns, COUNTS)
     adata.write_h5ad(tmp_path / "counts.h5ad")
     done = succeed("fit", "counts.h5ad", "--max-iter", "2", cwd=tmp_path)
-    assert "counts.h5ad holds raw counts: the fit saw their logarithms" in done.stdout
+    assert "counts.h5ad holds raw counts: the fit saw them as negative-binomial" in done.stdout
     found = hgplvm.load(tmp_path / "counts-hgplvm.hgplvm")
     hgplvm.tl.hgplvm(adata, max_iter=2)
     np.testing.assert_allclose(found.embedding_, adata.obsm["X_hgplvm"], atol=1e-12)
