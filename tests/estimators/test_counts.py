@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+import torch
 from scipy import stats
 
 import hgplvm
@@ -213,3 +214,24 @@ def test_odd_counts_get_a_finite_answer(data, likelihood):
     assert (np.linalg.norm(model.embedding_, axis=1) < 1).all()
     assert np.isfinite(model.inverse_transform(model.embedding_)).all()
     assert np.isfinite(model.score(data))
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
+def test_the_gpu_agrees(cells, model):
+    options = {"likelihood": "negative-binomial", "random_state": 0, "max_iter": 3}
+    batch = np.arange(200) % 2
+    found = [
+        model(device=device, **options).fit(cells.X[:200], covariates=batch)
+        for device in ("cpu", "cuda")
+    ]
+    np.testing.assert_allclose(found[1].log_likelihood_, found[0].log_likelihood_, rtol=1e-3)
+    truth = np.asarray(cells.tree_distance[:, :])[:200, :200]
+    for fitted in found:
+        assert distance_correlation(truth, fitted.embedding_) > 0.8
+        placed = fitted.transform(cells.X[200:], covariates=[0] * 60, return_std=True)
+        assert np.isfinite(placed[0]).all()
+        assert np.isfinite(fitted.score(cells.X[200:], covariates=[None] * 60))
+        assert np.isfinite(fitted.inverse_transform(fitted.embedding_[:3], covariates=1)).all()
+        assert fitted.sample(4, 0).shape == (4, cells.X.shape[1])

@@ -7,6 +7,7 @@ import logging
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 import hgplvm
 from hgplvm import (
@@ -313,3 +314,21 @@ def test_a_model_without_covariates_takes_none(tree):
     ):
         with pytest.raises(ValueError, match="was fitted without covariates: leave them out"):
             call()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no GPU")
+@pytest.mark.parametrize("model", MODELS, ids=lambda m: m.__name__)
+def test_the_gpu_agrees(tree, model):
+    options = {"random_state": 0, "max_iter": 3}
+    found = [
+        model(device=device, **options).fit(tree.data, covariates={"batch": tree.batch})
+        for device in ("cpu", "cuda")
+    ]
+    np.testing.assert_allclose(found[1].log_likelihood_, found[0].log_likelihood_, rtol=1e-2)
+    for fitted in found:
+        own = {"batch": tree.batch[:9]}
+        placed = fitted.transform(tree.data[:9] + 0.01, covariates=own)
+        assert np.isfinite(placed).all()
+        assert np.isfinite(fitted.transform(tree.data[:9] + 0.01, covariates=[None] * 9)).all()
+        assert np.isfinite(fitted.inverse_transform(placed, covariates=2)).all()
