@@ -163,6 +163,30 @@ def test_pictures_need_a_batch(adata, fitted, tmp_path):
         pl.batches(plain)
 
 
+def test_batches_are_words_and_missing_ones_are_said(adata):
+    found = adata[:90].copy()
+    found.obs["run"] = found.obs["donor"].cat.codes.astype(float)
+    tl.hgplvm(found, "sparse", batch_key="run", covariates=found.obs.columns[[1]], max_iter=2)
+    model = tl.model(found)
+    assert model._model.covariates.coding.levels == (3,)
+    assert found.uns["hgplvm"]["params"]["batch_key"] == "run"
+    new = found[:5].copy()
+    new.obs["run"] = [0.0, 1.0, np.nan, 2.0, 0.0]
+    with pytest.raises(ValueError, match="'run' has a missing value in row 2: fill it in, or say"):
+        tl.transform(new, found)
+    tl.transform(new, found, new_batches=True)
+    with pytest.raises(ValueError, match=r"'covariates' of tl.hgplvm must be names of columns"):
+        tl.hgplvm(found, covariates=[3])
+
+
+def test_missing_counts_are_missing(adata):
+    dense = adata.X[:80].toarray()
+    dense[3, 5] = np.nan
+    found = anndata.AnnData(dense)
+    tl.hgplvm(found, "sparse", max_iter=2)
+    assert found.uns["hgplvm"]["params"]["likelihood"] == "negative-binomial"
+
+
 # --- the command line -----------------------------------------------------------------------
 
 
@@ -189,7 +213,7 @@ def test_files_with_batches(adata, fitted, tmp_path, monkeypatch):
         check(inside(*decode, f"{batch}.csv", "--batch", batch))
     rows = [read_table(tmp_path / f"{batch}.csv").data for batch in ("a", "b")]
     assert not np.allclose(*rows)
-    check_refused(inside(*decode, "c.csv", "--batch", "z"), ["level 'z'"])
+    check_refused(inside(*decode, "c.csv", "--batch", "z"), ["--batch z", "a, b, c"])
 
 
 def test_tables_with_batches(adata, cells, tmp_path, monkeypatch):
@@ -215,3 +239,15 @@ def test_tables_with_batches(adata, cells, tmp_path, monkeypatch):
     counts.to_csv(tmp_path / "c.csv", index=False)
     done = check(inside("fit", "c.csv", "--likelihood", "poisson", "--max-iter", "3"))
     assert "c.csv holds raw counts: the fit saw them as poisson" in done.stdout
+    # a model of a table takes the counts of an object
+    object_ = anndata.AnnData(counts.to_numpy().astype(np.float32))
+    object_.var_names = list(counts.columns)
+    object_[:9].copy().write_h5ad(tmp_path / "d.h5ad")
+    check(inside("transform", "c-hgplvm.hgplvm", "d.h5ad"))
+    # empty cells are missing
+    table["run"] = table["run"].astype(object)
+    table.loc[[3, 9], "run"] = ""
+    table.to_csv(tmp_path / "e.csv", index=False)
+    check_refused(
+        inside("fit", "e.csv", *words), ["'run'", "has a missing value in row 3 and 1 more"]
+    )

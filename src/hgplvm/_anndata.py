@@ -10,7 +10,7 @@ import os
 import sys
 import tempfile
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from pathlib import Path
@@ -21,6 +21,7 @@ import torch
 from scipy.sparse import csr_matrix, issparse
 from sklearn.decomposition import PCA
 
+from hgplvm._covariates import words_of
 from hgplvm._log_counts import CountUnits, log_normalised
 from hgplvm._typing import Array
 from hgplvm.geometry import poincare_to_lorentz
@@ -161,7 +162,7 @@ def read_matrix(
         source["normalize"] = bool(normalize)
     where = "adata.X" if layer is None else f"the layer {layer!r}"
     if likelihood == "auto":
-        counted = normalize is None and looks_like_counts(values)
+        counted = normalize is None and looks_like_counts(values, gaps=True)
         likelihood = AUTO_LIKELIHOOD if counted else "gaussian"
     if likelihood != "gaussian":
         source["likelihood"] = likelihood
@@ -243,14 +244,18 @@ def _mask(owner: str, adata: Any, mask_var: Any) -> Array | None:
     return mask
 
 
-def looks_like_counts(values: Any) -> bool:
+def looks_like_counts(values: Any, *, gaps: bool = False) -> bool:
     """Whether all entries are whole numbers from 0, and some above 1."""
-    return _whole_numbers(values) and bool(values.max() > 1)
+    if not _whole_numbers(values, gaps=gaps):
+        return False
+    return bool((values.max() if issparse(values) else np.nanmax(values)) > 1)
 
 
-def _whole_numbers(values: Any) -> bool:
-    """Whether all entries are whole numbers from 0."""
+def _whole_numbers(values: Any, *, gaps: bool = False) -> bool:
+    """Whether all entries are whole numbers from 0; with `gaps`, dense ones may be missing."""
     entries = values.data if issparse(values) else np.asarray(values)
+    if gaps and entries.dtype.kind == "f" and not issparse(values):
+        entries = entries[~np.isnan(entries)]
     if entries.size == 0 or entries.dtype.kind not in "uif":
         return False
     return all(  # most data show at once that they are none
@@ -315,7 +320,8 @@ def _check_counts(owner: str, adata: Any, values: Any) -> None:
 
 def _check_empty(owner: str, adata: Any, values: Any) -> None:
     """Refuse cells without counts."""
-    empty = np.flatnonzero(np.asarray(values.sum(axis=1)).ravel() == 0)
+    total = values.sum(axis=1) if issparse(values) else np.nansum(values, axis=1)
+    empty = np.flatnonzero(np.asarray(total).ravel() == 0)
     if empty.size:
         more = f" and {empty.size - 1} more" if empty.size > 1 else ""
         raise ValueError(
@@ -328,14 +334,14 @@ def _counted(
     owner: str, adata: Any, values: Any, where: str, kept: Array | None, *, choose: bool
 ) -> Array | None:
     """Which genes of raw counts to take: of those that were seen, the most variable."""
-    if not _whole_numbers(values):
+    if not _whole_numbers(values, gaps=True):
         raise ValueError(
             f"{owner} with a likelihood of counts finds no raw counts in {where}: some are "
             "negative or not whole numbers. Name the layer that holds counts, or take "
             "likelihood='gaussian'."
         )
     _check_empty(owner, adata, values)
-    logs, _ = log_normalised(values)
+    logs, _ = log_normalised(values if issparse(values) else np.nan_to_num(values))
     return _most_variable(logs, kept, choose=choose)
 
 
@@ -383,9 +389,11 @@ def leading_directions(values: Any, rows: Array, n_components: int = LEADING) ->
 # --- covariates ---------------------------------------------------------------------------
 
 
-def covariates_of(owner: str, adata: Any, names: Any) -> Any:
-    """Columns of obs by name, as a dict of arrays; None where no names are given."""
-    names = [names] if isinstance(names, str) else list(names or [])
+def covariates_of(owner: str, adata: Any, names: Sequence[str], batch_key: Any = None) -> Any:
+    """Columns of obs by name, as a dict of arrays; None where no names are given.
+
+    Batches are words, also where they are written as numbers.
+    """
     if not names:
         return None
     found = {}
@@ -395,12 +403,10 @@ def covariates_of(owner: str, adata: Any, names: Any) -> Any:
                 f"{owner} finds no column {name!r} in adata.obs for a covariate; there are "
                 f"{_listed(adata.obs.columns)}."
             )
-        found[name] = adata.obs[name].to_numpy(dtype=object if _is_words(adata.obs[name]) else None)
+        column = adata.obs[name]
+        words = name == batch_key or column.dtype.kind not in "biuf"
+        found[name] = words_of(column) if words else column.to_numpy()
     return found
-
-
-def _is_words(column: Any) -> bool:
-    return column.dtype.kind not in "biuf"
 
 
 # --- results --------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import numpy as np
 from hgplvm import _validation as check
 from hgplvm._typing import Array
 
-__all__ = ["Coded", "Covariate", "Covariates", "level"]
+__all__ = ["Coded", "Covariate", "Covariates", "level", "words_of"]
 
 # with more levels than this share of the rows, a covariate does not group them
 MOST_LEVELS = 0.5
@@ -82,9 +82,14 @@ class Covariate:
         place = {name: i for i, name in enumerate(self.levels)}
         found = np.zeros((len(values), len(self.levels)))
         for row, value in enumerate(values):
+            if value is None:
+                continue
             own = level(value)
             if own is None:
-                continue
+                raise ValueError(
+                    f"The covariate {self.name!r} of {owner} has a missing value in row {row}: "
+                    "fill it in. For rows of a new batch pass None."
+                )
             if own not in place:
                 raise ValueError(
                     f"The covariate {self.name!r} of {owner} has the level {own!r} in row {row}, "
@@ -292,7 +297,9 @@ def _as_objects(value: Any) -> Array:
     if hasattr(value, "detach"):  # a tensor
         value = check.as_array(value)
     if hasattr(value, "to_numpy"):
-        value = value.to_numpy(dtype=object) if str(value.dtype) == "category" else value.to_numpy()
+        if str(getattr(value, "dtype", "")) == "category":  # whatever the categories are
+            return words_of(value)
+        value = value.to_numpy()
     try:
         array = np.asarray(value)
         if array.dtype.kind in "US":  # a list of words and numbers would be words alone
@@ -317,6 +324,13 @@ def _is_categorical(values: Array) -> bool:
     if values.dtype.kind != "O":
         return True
     return not all(isinstance(v, float | np.floating) for v in values)
+
+
+def words_of(values: Any) -> Array:
+    """Levels of a column as words, whatever it holds; None where one is missing."""
+    found = np.empty(len(values), dtype=object)
+    found[:] = [level(value) for value in np.asarray(values, dtype=object)]
+    return found
 
 
 def level(value: object) -> str | None:

@@ -81,7 +81,14 @@ def covariate_names(owner: str, batch_key: str | None, covariates: Any) -> list[
             f"The 'batch_key' of {owner} must be the name of a column of adata.obs. Got "
             f"{batch_key!r:.60} instead; several go into 'covariates'."
         )
-    more = [covariates] if isinstance(covariates, str) else list(covariates or [])
+    if isinstance(covariates, str):
+        covariates = [covariates]
+    more = [] if covariates is None else list(covariates)
+    if not all(isinstance(name, str) for name in more):
+        raise ValueError(
+            f"The 'covariates' of {owner} must be names of columns of adata.obs. Got "
+            f"{more[0]!r:.60} instead."
+        )
     names = ([] if batch_key is None else [batch_key]) + more
     return list(dict.fromkeys(names))
 
@@ -147,6 +154,14 @@ def placed(
     nothing = np.full(n_rows, None, dtype=object)
     covariates = {name: covariates.get(name, nothing) for name in coding.names}
     group = [""] * n_rows
+    for part in coding.categorical:
+        if not new_batches:
+            gaps = [row for row, word in enumerate(covariates[part.name]) if level(word) is None]
+            if gaps:
+                raise ValueError(
+                    f"The covariate {part.name!r} has a missing value in row {gaps[0]}: fill it "
+                    "in, or say that these rows are of a new batch (new_batches=True)."
+                )
     if new_batches:
         for part in coding.categorical:
             words = np.asarray(covariates[part.name], dtype=object)

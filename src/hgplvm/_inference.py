@@ -79,6 +79,13 @@ class Landmarks:
         mean, variance = (torch.cat(part) for part in zip(*parts, strict=True))
         return cls(predictor.manifold, latents, mean, variance, noise, predictor.noise)
 
+    @cached_property
+    def spacing(self) -> float:
+        """Median distance to a landmark's fifth neighbour."""
+        x = self.latents
+        last = nearest_others(self.manifold, x, min(5, len(x) - 1))[:, -1]
+        return float(self.manifold.distance(x, x[last]).median())
+
     def log_density(self, rows: Tensor, observed: Tensor, noise: Tensor | None = None) -> Tensor:
         """Log density of each row's observed entries at each landmark: [n, C].
 
@@ -177,13 +184,10 @@ class RowInference:
         self.bound, self.std = bound, std
         self._q = self.manifold.n_components(landmarks.latents)
 
-    @cached_property
+    @property
     def step(self) -> float:
-        """Unit of the step lengths: the median distance to a landmark's fifth neighbour."""
-        x = self.landmarks.latents
-        last = nearest_others(self.manifold, x, min(5, len(x) - 1))[:, -1]
-        spacing = self.manifold.distance(x, x[last]).median().item()
-        return min(max(spacing, 1e-4 * self.prior_scale), self.prior_scale)
+        """Unit of the step lengths: the spacing of the landmarks, within bounds."""
+        return min(max(self.landmarks.spacing, 1e-4 * self.prior_scale), self.prior_scale)
 
     # --- latents --------------------------------------------------------------------------
 

@@ -50,6 +50,8 @@ GROUPED_CELLS = 20_000
 CONTROL_ROUNDS, MOST_CONTROLS = 3, 20
 # rows that controls are averaged over, and rows that are averaged at a time
 CONTROL_ROWS, CONTROL_CHUNK = 5000, 20_000
+# least variance of the effects of a covariate, in units of the noise
+LEAST_EFFECT = 1e-6
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,8 @@ def prepare(
     *,
     uniform: bool,
     design: Array | None = None,
-    batch: Array | None = None,
+    widths: tuple[int, ...] = (),
+    batches: Array | None = None,
 ) -> Preparation:
     """Prepare rows.
 
@@ -111,28 +114,40 @@ def prepare(
         Whether noise is not told from signal.
     design : Array [N, q], optional
         Covariates.
-    batch : Array [N], optional
-        Number of the batch of each row.
+    widths : tuple of int
+        How many of its columns belong to each covariate.
+    batches : Array [N, c], optional
+        Number of the batch of each row, for each categorical covariate.
     """
+    known = None if design is None else _Known(design, widths, batches)
     residuals = without_rounding(data, mean.residuals(data))
     if uniform:
-        residuals, effects = _without_effects(residuals, design, None)
+        residuals, effects = _without_effects(residuals, known, None)
         return Preparation(mean, residuals, effects=effects)
     counts = CountUnits.of(data) if isinstance(mean, ColumnMeans) else None
     if counts is not None:
         logs = counts.at_median_depth(data)
         logs -= np.nanmean(logs, axis=0)
-        logs, _ = _without_effects(logs, design, None)
+        logs, _ = _without_effects(logs, known, None)
         mean = LogCountMean.of(data, counts, _groups(logs, _signal(logs, seed)))
         residuals = without_rounding(data, mean.residuals(data))
     elif isinstance(mean, ColumnMeans):
         mean = _robust(mean, data, residuals)
         residuals = without_rounding(data, mean.residuals(data))
-    found = _Separated.of(residuals, design, batch, seed)
+    found = _Separated.of(residuals, known, seed)
     if found.signal is None or not (counts is not None or _is_noise(found.signal)):
         return Preparation(mean, found.residuals, effects=found.effects)
     scores = found.signal.scores(found.residuals)
     return Preparation(mean, found.residuals, found.signal, scores, found.effects)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """Covariates: their design [N, q], columns of each, and the batches [N, c] among them."""
+
+    design: Array
+    widths: tuple[int, ...]
+    batches: Array | None
 
 
 @dataclass(frozen=True)
@@ -144,36 +159,81 @@ class _Separated:
     signal: Signal | None
 
     @classmethod
-    def of(cls, whole: Array, design: Array | None, batch: Array | None, seed: int) -> _Separated:
-        residuals, effects = _without_effects(whole, design, None)
+    def of(cls, whole: Array, known: _Known | None, seed: int) -> _Separated:
+        residuals, effects = _without_effects(whole, known, None)
         signal = _signal(residuals, seed)
-        if design is None:
+        if known is None:
             return cls(residuals, None, signal)
         for _ in range(CONTROL_ROUNDS):
-            controls = _controls(residuals, signal, batch)
-            residuals, effects = _without_effects(whole, design, controls)
+            controls = _controls(residuals, signal, known.batches)
+            residuals, effects = _without_effects(whole, known, controls)
         return cls(residuals, effects, _signal(residuals, seed))
 
 
 def _without_effects(
-    residuals: Array, design: Array | None, controls: Array | None
+    residuals: Array, known: _Known | None, controls: Array | None
 ) -> tuple[Array, Array | None]:
-    """Least squares of the columns on covariates and controls; what covariates do is taken off."""
-    if design is None:
+    """Least squares of the columns on covariates and controls; what covariates do is taken off.
+
+    Effects are shrunk by how large those of their covariate are, in all columns together.
+    """
+    if known is None:
         return residuals, None
-    q = design.shape[1]
-    sides = design if controls is None else np.concatenate([design, controls], axis=1)
-    observed = ~np.isnan(residuals)
+    q = known.design.shape[1]
+    sides = known.design if controls is None else np.concatenate([known.design, controls], axis=1)
+    effects = _least_squares(sides, residuals, np.zeros(sides.shape[1]))[:q]
+    left = residuals - known.design @ effects
+    if controls is not None:
+        beside = _least_squares(controls, left, np.zeros(controls.shape[1]))
+        left = left - controls @ beside
+    ridge = np.zeros(sides.shape[1])
+    ridge[:q] = _precisions(known, effects, np.nanmean(np.square(left), axis=0))
+    effects = _least_squares(sides, residuals, ridge)[:q]
+    return residuals - known.design @ effects, effects
+
+
+def _least_squares(sides: Array, rows: Array, ridge: Array) -> Array:
+    """Coefficients [q, D] of rows [n, D] on sides [n, q]; NaN is a missing entry."""
+    prior = np.diag(np.sqrt(ridge))[ridge > 0]
+    observed = ~np.isnan(rows)
     whole = observed.all(axis=0)
-    effects = np.zeros((q, residuals.shape[1]))
-    effects[:, whole] = np.linalg.lstsq(sides, residuals[:, whole], rcond=1e-10)[0][:q]
+    found = np.zeros((sides.shape[1], rows.shape[1]))
+    more = np.zeros((len(prior), rows.shape[1]))
+    stacked = np.concatenate([sides, prior])
+    found[:, whole] = np.linalg.lstsq(
+        stacked, np.concatenate([rows[:, whole], more[:, whole]]), rcond=1e-10
+    )[0]
     for d in np.flatnonzero(~whole):
-        rows = observed[:, d]
-        effects[:, d] = np.linalg.lstsq(sides[rows], residuals[rows, d], rcond=1e-10)[0][:q]
-    return residuals - design @ effects, effects
+        own = observed[:, d]
+        some = np.concatenate([sides[own], prior])
+        found[:, d] = np.linalg.lstsq(
+            some, np.concatenate([rows[own, d], more[:, d]]), rcond=1e-10
+        )[0]
+    return found
 
 
-def _controls(residuals: Array, signal: Signal | None, batch: Array | None) -> Array:
+def _precisions(known: _Known, effects: Array, noise: Array) -> Array:
+    """Ridge [q] of the effects, from the variance of those of each covariate in units of the noise.
+
+    With information I about an effect, its estimate squared has the expectation ``τ² + 1/I``.
+    """
+    information = np.square(known.design).sum(0)
+    varying = noise > 1e-12 * max(noise.max(), 1e-300)
+    found, start = np.zeros(len(information)), 0
+    for width in known.widths:
+        some = slice(start, start + width)
+        start += width
+        if not varying.any():
+            continue
+        squares = np.square(effects[some][:, varying]) / noise[varying]
+        free = max(width - 1, 1) / width  # effects of levels add up to 0
+        excess = (information[some, None] * squares - free).sum()
+        variance = excess / (information[some].sum() * varying.sum())
+        found[some] = 1.0 / max(variance, LEAST_EFFECT)
+    return found
+
+
+def _controls(residuals: Array, signal: Signal | None, batches: Array | None) -> Array:
     """Leading directions of the rows, averaged with the nearest ones of all batches [N, ·]."""
     filled = np.nan_to_num(residuals)
     if signal is not None:
@@ -184,8 +244,8 @@ def _controls(residuals: Array, signal: Signal | None, batch: Array | None) -> A
         axes = np.linalg.svd(filled[:CONTROL_ROWS], full_matrices=False)[2][:n_axes]
         values, noise = filled @ axes.T, np.ones(len(filled))
     rows, own = torch.from_numpy(values), torch.from_numpy(noise)
-    if batch is not None:
-        rows = aligned(rows, own, torch.from_numpy(batch))
+    if batches is not None:
+        rows = aligned(rows, own, torch.from_numpy(batches))
     chosen = np.sort(np.random.default_rng(0).permutation(len(values))[:CONTROL_ROWS])
     parts = [
         averaged(part, rows[chosen], own[chosen])[0] for part in torch.split(rows, CONTROL_CHUNK)

@@ -149,7 +149,7 @@ def hgplvm(
         origin = lorentz.origin(estimator.n_components)
         resolve_point(owner, "root", place, origin.expand(adata.n_obs, -1))
     names = covariate_names(owner, batch_key, covariates)
-    known = ad.covariates_of(owner, adata, names)
+    known = ad.covariates_of(owner, adata, names, batch_key)
     likelihood = likelihood_of(owner, likelihood, estimator)
     matrix = ad.read_matrix(
         owner,
@@ -165,7 +165,11 @@ def hgplvm(
     if place is not None:
         estimator.recenter(place)
     covariance = posterior(estimator, matrix.values, known)
-    source = matrix.source if known is None else {**matrix.source, "covariates": list(known)}
+    source = dict(matrix.source)
+    if known is not None:
+        source["covariates"] = list(known)
+    if batch_key is not None:
+        source["batch_key"] = batch_key
     found = results_of(estimator, matrix.columns, source, keep_model=keep_model)
     if known is not None:
         found |= batches_of(estimator, matrix.values, known, batch_key)
@@ -265,7 +269,8 @@ def transform(
     check.check_flag(owner, "new_batches", new_batches)
     known = fitted._model.covariates
     names = [] if known is None else list(known.coding.names)
-    there = [name for name in names if name in adata.obs or not new_batches]
+    lacks = [] if known is None or not new_batches else [p.name for p in known.coding.categorical]
+    there = [name for name in names if name in adata.obs or name not in lacks]
     covariates = ad.covariates_of(owner, adata, there) or {}
     embedding, covariance = placed(fitted, rows, covariates, new_batches=new_batches)
     if copy:

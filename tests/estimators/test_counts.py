@@ -182,6 +182,32 @@ def test_what_are_no_counts_is_refused_in_a_sentence(cells, change, words):
         model.transform(change(data))
 
 
+def test_a_gene_or_a_new_cell_of_which_nothing_is_known(cells):
+    data = cells.X[:60].toarray().astype(float)
+    gap = data.copy()
+    gap[:, 3] = np.nan
+    model = HGPLVM(likelihood="poisson", random_state=0, max_iter=3)
+    with pytest.raises(ValueError, match=r"no observed value in column 3. Drop the column"):
+        model.fit(gap)
+    model.fit(data)
+    unknown = np.full((2, data.shape[1]), np.nan)
+    unknown[0] = data[5] + 1.0
+    placed, std = model.transform(unknown, return_std=True)
+    assert np.isfinite(placed).all()
+    assert std[1].mean() > 1.5 * std[0].mean()
+    sparse = sp.csr_matrix(data)
+    sparse.data[4] = np.nan
+    with pytest.raises(ValueError, match=r"missing entries .NaN. in a sparse matrix of counts"):
+        model.transform(sparse)
+
+
+def test_the_parameter_may_change_after_the_fit(cells):
+    model = HGPLVM(likelihood="poisson", random_state=0, max_iter=3).fit(cells.X[:60])
+    before = model.transform(cells.X[60:64])
+    model.set_params(likelihood="gaussian")
+    np.testing.assert_array_equal(model.transform(cells.X[60:64]), before)
+
+
 @pytest.mark.parametrize(
     "option", [{"optimizer": "rgd"}, {"init": "random"}, {"noise_floor": 0.1}, {"noise": "uniform"}]
 )

@@ -40,6 +40,8 @@ LONGEST = 1.5
 FARTHEST = 20.0
 # steps of Newton's method
 STEPS = 8
+# with more effects, the curvature of each gene is taken for diagonal in them
+MANY_EFFECTS = 24
 # precision of effects, and of shares, before anything is known
 RIDGE, RIDGE_SHARE = 0.1, 1e-3
 # a change of logarithms of rates at which it ends
@@ -60,14 +62,15 @@ class CountRows:
         log ℓ.
     design : Tensor [n, q], optional
         z.
-    offsets : Tensor [n, G], optional
-        What else is added to logarithms of rates: the shift of a new batch.
+    shift, shifted : Tensor [G], [n], optional
+        What a new batch adds to logarithms of rates, and 1 for its cells.
     """
 
     counts: Any
     log_sizes: Tensor
     design: Tensor | None = None
-    offsets: Tensor | None = None
+    shift: Tensor | None = None
+    shifted: Tensor | None = None
 
     def __len__(self) -> int:
         return int(self.counts.shape[0])
@@ -76,8 +79,9 @@ class CountRows:
         """Return some of the cells."""
         some = torch.as_tensor(rows, device=self.log_sizes.device)
         design = None if self.design is None else self.design[some]
-        offsets = None if self.offsets is None else self.offsets[some]
-        return CountRows(self.counts[some.cpu().numpy()], self.log_sizes[some], design, offsets)
+        shifted = None if self.shifted is None else self.shifted[some]
+        counts = self.counts[some.cpu().numpy()]
+        return CountRows(counts, self.log_sizes[some], design, self.shift, shifted)
 
     def chunks(self, n_numbers: int, like: Tensor) -> Iterator[tuple[slice, Tensor, Tensor | None]]:
         """Cells, their counts, and 1 where these are observed; None for all.
@@ -112,7 +116,8 @@ class Expectation:
     log_prob : Tensor [n]
         Expected log probability of each cell's counts, without the likelihood's constants.
     by_share, weight : Tensor [G, 1 + q], [G, 1 + q, 1 + q]
-        Its derivatives by (m, B): ``Σ_n g (1, z)`` and, less its sign, ``Σ_n w (1, z)(1, z)ᵀ``.
+        Its derivatives by (m, B): ``Σ_n g (1, z)`` and, less its sign, ``Σ_n w (1, z)(1, z)ᵀ``; of
+        many effects its diagonal alone.
     dispersion : Tensor [G]
         Estimate of φ from moments.
     """
@@ -141,6 +146,8 @@ class RateModel:
         B.
     unit : float
         Counts of a cell of size 1: those of a median cell.
+    ridge : Tensor [q], optional
+        Precision of effects before anything is known of a gene.
     """
 
     log_share: Tensor
@@ -148,6 +155,7 @@ class RateModel:
     likelihood: CountLikelihood
     effects: Tensor | None = None
     unit: float = 1.0
+    ridge: Tensor | None = None
 
     @property
     def rank(self) -> int:
@@ -163,8 +171,9 @@ class RateModel:
         """Return the model on a device."""
         share = self.log_share.to(device)
         effects = None if self.effects is None else self.effects.to(device)
+        ridge = None if self.ridge is None else self.ridge.to(device)
         parts = (share, self.loadings.to(device), self.likelihood.to(share), effects)
-        return RateModel(*parts, self.unit)
+        return RateModel(*parts, self.unit, ridge)
 
     def scaled(self, factor: float) -> RateModel:
         """Return the model of scores that are so many times as large."""
@@ -187,7 +196,9 @@ class RateModel:
         """``log ℓ + m + B·z + Λ·s`` of some of the cells [n, G]."""
         design = None if rows.design is None else rows.design[some]
         found = self.log_rates_of(rows.log_sizes[some], scores, design)
-        return found if rows.offsets is None else found + rows.offsets[some]
+        if rows.shift is not None and rows.shifted is not None:
+            found.addcmul_(rows.shifted[some, None], rows.shift)
+        return found
 
     def log_rates_of(self, log_sizes: Tensor, scores: Tensor, design: Tensor | None) -> Tensor:
         """Return the same of cells of these sizes and covariates."""
@@ -201,7 +212,8 @@ class RateModel:
         squares, parts = self.squares, []
         width = 1 if rows.design is None else 1 + rows.design.shape[1]
         by_share = squares.new_zeros(len(squares), width)
-        weight = squares.new_zeros(len(squares), width**2)
+        many = width > MANY_EFFECTS
+        weight = squares.new_zeros(len(squares), width if many else width**2)
         excesses, seconds = torch.zeros_like(squares), torch.zeros_like(squares)
         for some, y, observed in rows.chunks(8 * len(squares), self.log_share):
             centre, spread = mean[some], variance[some, None] * squares
@@ -221,7 +233,8 @@ class RateModel:
             if rows.design is not None:
                 sides = torch.cat([sides, rows.design[some]], dim=1)
             by_share.addmm_(g.mT, sides)
-            weight.addmm_(w.mT, (sides[:, :, None] * sides[:, None, :]).flatten(1))
+            outer = sides.square() if many else (sides[:, :, None] * sides[:, None, :]).flatten(1)
+            weight.addmm_(w.mT, outer)
             excesses += excess.sum(0)
             seconds += second.sum(0)
         scores, noise, log_prob = (torch.cat(part) for part in zip(*parts, strict=True))
@@ -230,7 +243,7 @@ class RateModel:
             noise,
             log_prob,
             by_share,
-            weight.view(-1, width, width),
+            weight if many else weight.view(-1, width, width),
             shrunk_dispersions(excesses, seconds),
         )
 
@@ -245,8 +258,14 @@ class RateModel:
             known = torch.cat([known, self.effects], dim=1)
         ridge = torch.full_like(known[0], RIDGE)
         ridge[0] = RIDGE_SHARE
+        if self.ridge is not None:
+            ridge[1:] = self.ridge
         pull = found.by_share - ridge * torch.cat([0.0 * known[:, :1], known[:, 1:]], dim=1)
-        step = torch.linalg.solve(found.weight + torch.diag(ridge), pull).clamp(-LONGEST, LONGEST)
+        if found.weight.ndim == 2:  # of many effects, which hardly overlap
+            step = pull / (found.weight + ridge)
+        else:
+            step = torch.linalg.solve(found.weight + torch.diag(ridge), pull)
+        step = step.clamp(-LONGEST, LONGEST)
         return replace(
             self,
             log_share=self.log_share + step[:, 0],

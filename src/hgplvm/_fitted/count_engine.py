@@ -64,7 +64,9 @@ class CountEngine(Engine):
         typical = self.model.covariance.diagonal + self.model.noise
         mean, _ = self.rates.modes(rows, prior, prior[:, 0] + typical)
         variance = prior[:, 0] + SMALLEST
+        nothing = _unknown(rows.counts)  # cells of which no entry is observed
         observed = torch.ones_like(prior)
+        observed[torch.from_numpy(nothing).to(observed.device)] = 0.0
         for _ in range(TURNS):
             found = self.rates.expectation(rows, mean, variance)
             noise = found.noise if spread is None else found.noise + spread
@@ -107,10 +109,10 @@ class CountEngine(Engine):
                 expected += self.rates.log_rates(own, part, scores[part]).exp().sum(0)
             raw = torch.log((total + SHIFT_COUNT) / (expected + SHIFT_COUNT))
             shift = raw * variance / (variance + 1.0 / (total + SHIFT_COUNT))
-            placed = self._turns(replace(own, offsets=shift.expand(len(own), -1)), some, nothing)
+            everyone = torch.ones_like(own.log_sizes)
+            placed = self._turns(replace(own, shift=shift, shifted=everyone), some, nothing)
             scores = self.function_moments(placed.x, some)[0]
-        offsets = shift * torch.from_numpy(coded.fresh).to(shift)[:, None]
-        return replace(rows, offsets=offsets)
+        return replace(rows, shift=shift, shifted=torch.from_numpy(coded.fresh).to(shift))
 
     def _log_shift_variance(self) -> Tensor:
         """Variance [G], over the training cells, of what covariates do to logarithms of rates."""
@@ -169,6 +171,13 @@ class CountEngine(Engine):
         if self.rates.effects is not None:
             effects = effects + self.rates.effects.mT * weights
         return effects, loadings, 1.0
+
+
+def _unknown(counts: Any) -> Array:
+    """Cells of which nothing is observed [n]."""
+    if not isinstance(counts, np.ndarray):
+        return np.zeros(counts.shape[0], dtype=bool)
+    return np.asarray(np.isnan(counts).all(axis=1))
 
 
 def _sum(counts: Any) -> Array:

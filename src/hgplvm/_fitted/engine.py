@@ -25,8 +25,8 @@ __all__ = ["Engine", "Inferred"]
 
 # training latents that new rows may start at
 LANDMARKS = 4096
-# combinations of batches for which landmarks are kept
-KEPT_TAGS = 8
+# combinations of batches for which a model is kept
+KEPT_TAGS = 1000
 # rounds in which the shift of a new batch is estimated
 SHIFT_ROUNDS = 6
 # rows that the shares of covariates are computed from
@@ -63,6 +63,7 @@ class Engine:
         self.residuals = ResidualScale(self.manifold, sites, self.model.residuals.squares)
         self.covariates = self.model.covariates
         self._inferences: dict[bytes, RowInference] = {}
+        self._landmarks: Landmarks | None = None
 
     # --- the model for rows of some batches -----------------------------------------------
 
@@ -83,7 +84,7 @@ class Engine:
     def inference(self, tag: Tensor | None = None) -> RowInference:
         """Return what finds the latents of rows with these tags; by default of their mean."""
         if self.covariates is not None and tag is None:
-            tag = torch.from_numpy(self.covariates.coding.mean_tags).to(self.latents)
+            tag = self._mean_tags
         key = b"" if tag is None else tag.cpu().numpy().tobytes()
         if key not in self._inferences:
             if len(self._inferences) >= KEPT_TAGS:
@@ -97,15 +98,33 @@ class Engine:
         if tag is not None:
             predictor = predictor.with_tag(tag)
             scout = None if scout is None else scout.with_tag(tag)
-        chosen = torch.randperm(len(self.latents), generator=torch.Generator().manual_seed(0))
-        at = self.latents[chosen[:LANDMARKS].to(self.device)]
-        landmarks = Landmarks.of(predictor, at, noise=model.noise if model.bound else None)
+        if self._landmarks is None:  # where rows begin; those of other batches begin there, too
+            chosen = torch.randperm(len(self.latents), generator=torch.Generator().manual_seed(0))
+            at = self.latents[chosen[:LANDMARKS].to(self.device)]
+            noise = model.noise if model.bound else None
+            self._landmarks = Landmarks.of(self._averaged(predictor), at, noise=noise)
         std = None
         if model.variational and model.std is not None:
             std = model.std.median().item()
         return RowInference(
-            predictor, landmarks, model.prior_scale, scout=scout, bound=model.bound, std=std
+            predictor,
+            self._landmarks,
+            model.prior_scale,
+            scout=scout,
+            bound=model.bound,
+            std=std,
         )
+
+    def _averaged(self, predictor: Predictor) -> Predictor:
+        """Predict for the mean over batches."""
+        if self.covariates is None:
+            return predictor
+        return predictor.with_tag(self._mean_tags)
+
+    @property
+    def _mean_tags(self) -> Tensor:
+        assert self.covariates is not None
+        return torch.from_numpy(self.covariates.coding.mean_tags).to(self.latents)
 
     def groups(self, coded: Coded) -> Iterator[tuple[Tensor, RowInference]]:
         """Rows with the same tags, and what holds for them."""
@@ -135,8 +154,10 @@ class Engine:
             # of a batch that is not known, only what it shares with the others is predicted
             covariance = self._predictors[0].covariance  # type: ignore[attr-defined]
             tags = torch.from_numpy(coded.tags).to(self.latents)
-            for row in np.flatnonzero(coded.fresh):
-                spread[row] += covariance.diagonal - covariance.at_tags(tags[row])
+            fresh = torch.from_numpy(coded.fresh).to(tags.device)
+            known, which = torch.unique(tags[fresh], dim=0, return_inverse=True)
+            own = [covariance.diagonal - covariance.at_tags(tag) for tag in known]
+            spread[fresh] += torch.tensor(own, dtype=spread.dtype, device=spread.device)[which]
         return self.covariates.shift(design), spread
 
     # --- frames ---------------------------------------------------------------------------

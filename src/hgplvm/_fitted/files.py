@@ -226,6 +226,7 @@ def _rates_tree(units: Units) -> dict[str, Any] | None:
         "loadings": rates.loadings,
         "effects": rates.effects,
         "unit": rates.unit,
+        "ridge": rates.ridge,
         "dispersion": rates.likelihood.dispersion,
         "log_sizes": units.log_sizes,
     }

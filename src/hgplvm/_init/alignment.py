@@ -29,11 +29,11 @@ SMOOTH = 20
 # times that rows are moved
 ROUNDS = 3
 # a batch with fewer rows stays where it is
-FEWEST = 5
+FEWEST = 15
 
 
-def aligned(rows: Tensor, noise: Tensor, batch: Tensor) -> Tensor:
-    """Move rows [n, r] of different batches [n] onto each other.
+def aligned(rows: Tensor, noise: Tensor, batches: Tensor) -> Tensor:
+    """Move rows [n, r] of different batches onto each other, by one covariate after the other.
 
     Parameters
     ----------
@@ -41,9 +41,16 @@ def aligned(rows: Tensor, noise: Tensor, batch: Tensor) -> Tensor:
         Rows, or their scores.
     noise : Tensor [n]
         Their noise variances, up to a factor.
-    batch : Tensor [n]
-        Number of the batch of each row.
+    batches : Tensor [n, c]
+        Number of the batch of each row, for each categorical covariate.
     """
+    for batch in batches.unbind(1):
+        rows = _aligned(rows, noise, batch)
+    return rows
+
+
+def _aligned(rows: Tensor, noise: Tensor, batch: Tensor) -> Tensor:
+    """Move rows by one covariate [n]."""
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(0))[:SAMPLE_ROWS]
     chosen = chosen.sort().values.to(rows.device)
     own, means = batch[chosen], rows[chosen].clone()

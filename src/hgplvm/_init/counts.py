@@ -25,7 +25,7 @@ from hgplvm._counts.likelihoods import (
     Poisson,
     shrunk_dispersions,
 )
-from hgplvm._counts.rates import CountRows, RateModel, bounded
+from hgplvm._counts.rates import MANY_EFFECTS, CountRows, RateModel, bounded
 from hgplvm._init.alignment import aligned
 from hgplvm._init.paths import averaged
 from hgplvm._signal import biwhitened
@@ -51,6 +51,8 @@ LEAST_SPREAD = 0.05
 LEAST_NOISE = 0.05
 # pearson residuals are cut at this size
 LARGEST = 10.0
+# least and largest variance of the effects of a covariate on logarithms of rates
+LEAST_EFFECT, MOST_EFFECT = 1e-6, 10.0
 # logarithm of the largest share, and of the inverse of the smallest
 LARGEST_SHARE = 40.0
 # pseudo-count of a gene's share, in counts of a cell of median size
@@ -93,7 +95,12 @@ class CountStart:
 
 
 def check_counts(owner: str, counts: Any) -> None:
-    """Refuse what are no counts, and cells without any."""
+    """Refuse what are no counts, and cells without any; nothing may be known of a new cell."""
+    if issparse(counts) and np.isnan(counts.data).any():
+        raise ValueError(
+            f"{owner} finds missing entries (NaN) in a sparse matrix of counts: pass a dense "
+            "array, in which NaN is a missing entry."
+        )
     entries = counts.data if issparse(counts) else counts[~np.isnan(counts)]
     what: str | None = None
     if entries.size and entries.min() < 0:
@@ -111,7 +118,8 @@ def check_counts(owner: str, counts: Any) -> None:
         total = np.asarray(counts.sum(axis=1)).ravel()
     else:
         total = np.nansum(counts, axis=1)
-    empty = np.flatnonzero(total == 0)
+    unknown = False if issparse(counts) else np.isnan(counts).all(axis=1)
+    empty = np.flatnonzero((total == 0) & ~np.asarray(unknown))
     if empty.size:
         more = f" and {empty.size - 1} more" if empty.size > 1 else ""
         raise ValueError(
@@ -128,7 +136,8 @@ def start_counts(
     seed: int,
     device: torch.device,
     design: Array | None = None,
-    batch: Array | None = None,
+    widths: tuple[int, ...] = (),
+    batches: Array | None = None,
 ) -> CountStart:
     """Learn directions from counts [n, G], sparse or dense, and compute the scores of all cells.
 
@@ -140,9 +149,11 @@ def start_counts(
         Directions to take at least, as far as there are cells and genes for them.
     design : array [n, q], optional
         Covariates z of the cells, whose effects on each gene are fitted along with the rest.
-    batch : array [n], optional
-        Number of the batch of each cell: cells are brought together across batches before they are
-        averaged.
+    widths : tuple of int
+        How many of its columns belong to each covariate.
+    batches : array [n, c], optional
+        Number of the batch of each cell, for each categorical covariate: cells are brought
+        together across batches before they are averaged.
     """
     z = None if design is None else torch.from_numpy(design).to(device)
     chosen = np.sort(np.random.default_rng((seed, 3)).permutation(counts.shape[0])[:SAMPLE_CELLS])
@@ -152,9 +163,9 @@ def start_counts(
     observed: Tensor | None = None
     if not issparse(sample) and np.isnan(dense).any():
         observed = torch.from_numpy(~np.isnan(dense)).to(y)
-    groups = None if batch is None else torch.from_numpy(batch[chosen]).to(device)
+    groups = None if batches is None else torch.from_numpy(batches[chosen]).to(device)
     own = None if z is None else z[torch.from_numpy(chosen).to(device)]
-    model, log_sizes = _begun(y, observed, family, n_least, own)
+    model, log_sizes = _begun(y, observed, family, n_least, own, widths)
     rows = CountRows(sample, log_sizes, own)
     centre = y.new_zeros(len(y), model.rank)
     scores, noise = _scores(model, rows, centre)
@@ -194,7 +205,12 @@ def _modes_of(model: RateModel, rows: CountRows, others: Tensor, noise: Tensor) 
 
 
 def _begun(
-    y: Tensor, observed: Tensor | None, family: str, n_least: int, design: Tensor | None
+    y: Tensor,
+    observed: Tensor | None,
+    family: str,
+    n_least: int,
+    design: Tensor | None,
+    widths: tuple[int, ...],
 ) -> tuple[RateModel, Tensor]:
     """Shares, dispersions and first directions, and the logarithms of the sizes of the cells."""
     seen = torch.ones_like(y) if observed is None else observed
@@ -218,6 +234,7 @@ def _begun(
         rows = CountRows(y, log_sizes, design)
         for _ in range(ROUNDS):
             model = _fitted(model, y, observed, rows, y.new_zeros(len(y), 0))
+            model = replace(model, ridge=_precisions(model, rows, widths, seen))
         mean = torch.exp(model.log_rates(rows, slice(None), y.new_zeros(len(y), 0))) * seen
     residuals = (y - mean) / model.likelihood.count_variance(mean).clamp_min(1e-300).sqrt()
     axes = _axes((residuals * seen).clamp(-LARGEST, LARGEST), n_least)
@@ -230,6 +247,31 @@ def _is_sane(model: RateModel) -> bool:
     """Whether the rates of a gene at the scores 0 are numbers that a gene can have."""
     finite = torch.isfinite(model.log_share) & torch.isfinite(model.loadings).all(1)
     return bool(finite.all()) and float(model.log_share.abs().max()) < LARGEST_SHARE
+
+
+def _precisions(model: RateModel, rows: CountRows, widths: tuple[int, ...], seen: Tensor) -> Tensor:
+    """Precision of the effects of each covariate before anything is known of a gene [q].
+
+    With information I about an effect, its estimate squared has the expectation ``τ² + 1/I``.
+    """
+    assert rows.design is not None
+    assert model.effects is not None
+    scores = seen.new_zeros(len(seen), model.rank)
+    rates = torch.exp(model.log_rates(rows, slice(None), scores).clamp_max(30.0))
+    information = (model.likelihood.information(rates) * seen).mT @ rows.design.square()  # [G, q]
+    found = []
+    for width, known, own in zip(
+        widths,
+        torch.split(information, list(widths), dim=1),
+        torch.split(model.effects, list(widths), dim=1),
+        strict=True,
+    ):
+        free = max(width - 1, 1) / width  # effects of levels add up to 0
+        often = known > 1.0  # of others little is known, and estimates are drawn to 0
+        excess = ((known * own.square() - free) * often).sum()
+        variance = float(excess / (known * often).sum().clamp_min(1.0))
+        found.append(seen.new_full((width,), 1.0 / min(max(variance, LEAST_EFFECT), MOST_EFFECT)))
+    return torch.cat(found)
 
 
 def _axes(residuals: Tensor, n_least: int) -> Tensor:
@@ -288,19 +330,26 @@ def _fitted(
         parts.append(rows.design)
         known.append(model.effects)
     design, weights = torch.cat(parts, dim=1), torch.cat(known, dim=1)
-    outer = (design[:, :, None] * design[:, None, :]).flatten(1)
     width = design.shape[1]
+    # of many effects, which hardly overlap, the curvature is taken for diagonal
+    block = 1 + r if width - 1 - r > MANY_EFFECTS else width
+    inner, beside = design[:, :block], design[:, block:]
+    outer = (inner[:, :, None] * inner[:, None, :]).flatten(1)
     ridge = RIDGE * torch.ones(width, dtype=y.dtype, device=y.device)
     ridge[0], ridge[1 + r :] = 1e-3, RIDGE_EFFECTS
+    if model.ridge is not None:
+        ridge[1 + r :] = model.ridge
     masked: Callable[[Tensor], Tensor] = lambda a: a if observed is None else a * observed  # noqa: E731
     for _ in range(GENE_STEPS):
         eta = rows.log_sizes[:, None] + design @ weights.mT
         slope = masked(model.likelihood.slope(y, eta))
         information = masked(model.likelihood.information(torch.exp(eta.clamp_max(30.0))))
-        hessian = (information.mT @ outer).view(-1, width, width) + torch.diag(ridge)
+        hessian = (information.mT @ outer).view(-1, block, block) + torch.diag(ridge[:block])
         pull = slope.mT @ design
         pull[:, 1:] -= ridge[1:] * weights[:, 1:]
-        step = torch.linalg.solve(hessian, pull)
+        step = torch.empty_like(pull)
+        step[:, :block] = torch.linalg.solve(hessian, pull[:, :block])
+        step[:, block:] = pull[:, block:] / (information.mT @ beside.square() + ridge[block:])
         change = (step @ design.mT).abs().amax(1, keepdim=True)
         weights = weights + step * (LONGEST / change.clamp_min(LONGEST))
     loadings = weights[:, 1 : 1 + r] / spread

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 __all__ = ["decode", "fit", "transform"]
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
+# what a model's source says of batches
+BATCHES = ("covariates", "batch_key")
 TABLES = (".csv", ".tsv", ".npz", ".parquet")
 
 
@@ -215,6 +217,7 @@ def fit(
             use_rep=use_rep,
             normalize=True if normalize else None,
             covariates=names,
+            batch=batch,
             load=suffix(data) != ".h5ad",
         )
         if rows.shape[0] < 2:
@@ -252,7 +255,7 @@ def fit(
         else:
             if likelihood is not Likelihood.AUTO:
                 parameters["likelihood"] = str(likelihood)
-            fitted, found = _fit_table(rows, str(model), parameters, center)
+            fitted, found = _fit_table(rows, str(model), parameters, center, batch)
         seconds = time.perf_counter() - started
         writers: dict[Path, Callable[[Path], object]] = {
             place: lambda path: write_embedding(path, found),
@@ -327,7 +330,7 @@ def transform(
             "normalize": True if normalize else None,
         }
         fitted = _load(model, device)
-        before = getattr(fitted, "source_", {})
+        before = {"likelihood": fitted.likelihood, **getattr(fitted, "source_", {})}
         if suffix(data) == ".h5ad":
             source = _as_fitted(source, before)
         known = fitted._model.covariates
@@ -357,7 +360,10 @@ def transform(
         try:
             points, covariance = placed(fitted, values, rows.covariates, new_batches=new_batch)
         except ValueError as error:  # in the words of the command line
-            words = str(error).replace("pass None.", "add --new-batch.")
+            words = str(error).replace("For rows of a new batch pass None.", "")
+            words = words.replace("(new_batches=True)", "(--new-batch)")
+            if words != str(error) and "--new-batch" not in words:
+                words += "For rows of a new batch add --new-batch."
             raise ValueError(words) from None
 
         found = Embedded(points, rms_std(covariance), rows.labels, rows.names)
@@ -367,7 +373,8 @@ def transform(
             kept.__dict__.pop("feature_names_in_", None)  # they stand beside it, as tl keeps them
             # rows without names of columns are matched by their order
             columns = wanted if set(wanted) & set(rows.columns) else rows.columns
-            results = results_of(kept, np.array(columns), rows.source, keep_model=True)
+            source = {**rows.source, **{k: before[k] for k in BATCHES if k in before}}
+            results = results_of(kept, np.array(columns), source, keep_model=True)
             write_positions(adata, points, covariance, uns={Keys().uns: results})
             found = Embedded(points, found.std, rows.labels, rows.names, adata=adata)
         write_together({place: lambda path: write_embedding(path, found)})
@@ -474,18 +481,30 @@ def _batch_of(fitted: BaseGPLVM, batch: str | None) -> dict[str, str] | None:
         return None
     known = fitted._model.covariates
     categorical = [] if known is None else [part.name for part in known.coding.categorical]
-    if not categorical:
+    name = getattr(fitted, "source_", {}).get("batch_key", next(iter(categorical), None))
+    if name not in categorical:
         raise ValueError(f"--batch {batch}: the model was fitted without batches.")
-    return {categorical[0]: batch}
+    levels = known.coding.categorical[categorical.index(name)].levels or ()  # type: ignore[union-attr]
+    if batch not in levels:
+        raise ValueError(f"--batch {batch}: the model knows {', '.join(levels[:8])}.")
+    return {name: batch}
 
 
 def _fit_table(
-    rows: Rows, model: str, parameters: dict[str, Any], root: Any
+    rows: Rows,
+    model: str,
+    parameters: dict[str, Any],
+    root: Any,
+    batch: str | None = None,
 ) -> tuple[BaseGPLVM, Embedded]:
     from hgplvm._embedding import estimator_of, posterior, rms_std
 
     fitted = estimator_of(model, rows.data.shape[0], parameters)
     fitted.fit(rows.data, covariates=rows.covariates or None)
+    if rows.covariates:
+        fitted.source_ = {"covariates": list(rows.covariates)}
+        if batch is not None:
+            fitted.source_["batch_key"] = batch
     if root is not None:
         fitted.recenter(root)
     _name_columns(fitted, rows.columns)

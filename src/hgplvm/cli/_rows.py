@@ -36,6 +36,8 @@ __all__ = [
 ]
 
 MODEL_SUFFIX = ".hgplvm"
+# what tables write where an entry is missing
+MISSING_WORDS = ("", "na", "nan", "none", "missing")
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def read_rows(
     load: bool = True,
     fitted: dict[str, Any] | None = None,
     covariates: Sequence[str] = (),
+    batch: str | None = None,
     new_batches: bool = False,
 ) -> Rows:
     """Read rows; of an AnnData file the matrix that is asked for, or none with ``load=False``.
@@ -126,7 +129,10 @@ def read_rows(
         table = _with_covariates(path, labels, drop, key, covariates, lacking=new_batches)
         # its numbers are taken as they are, also where they become an object
         source = {"normalize": False}
-        known = {name: _covariate(table.labels.get(name), len(table.data)) for name in covariates}
+        known = {
+            name: _covariate(table.labels.get(name), len(table.data), words=name == batch)
+            for name in covariates
+        }
         return Rows(table.data, table.columns, table.labels, table.rows, None, source, known)
     for option, given in (("--key", key), ("--drop", drop)):
         if given:
@@ -151,7 +157,7 @@ def read_rows(
     from hgplvm._anndata import covariates_of
 
     there = [name for name in covariates if name in adata.obs or not new_batches]
-    known = covariates_of(str(path), adata, there) or {}
+    known = covariates_of(str(path), adata, there, batch) or {}
     known |= {n: _covariate(None, adata.n_obs) for n in covariates if n not in known}
     if not load:
         return Rows(None, [], words, names, adata, covariates=known)
@@ -194,16 +200,29 @@ def _with_covariates(
     return read_table(path, labels=[*table.labels, *more], drop=drop or (), key=key)
 
 
-def _covariate(values: Array | None, n_rows: int) -> Array:
-    """Return numbers where all are written with a decimal point, else words; None if lacking."""
+def _covariate(values: Array | None, n_rows: int, *, words: bool = False) -> Array:
+    """Return numbers where all are written with a decimal point, else words.
+
+    None stands for what is missing.
+    """
+    found = np.full(n_rows, None, dtype=object)
     if values is None:
-        return np.full(n_rows, None, dtype=object)
-    words = np.asarray(values).astype(str)
+        return found
+    texts = [str(value).strip() for value in np.asarray(values)]
+    there = np.array([text.lower() not in MISSING_WORDS for text in texts])
+    found[there] = np.array(texts, dtype=object)[there]
+    if words:
+        return found
     try:
-        numbers = words.astype(float)
+        numbers = np.array(
+            [float(text) if known else np.nan for text, known in zip(texts, there, strict=True)]
+        )
     except ValueError:
-        return words.astype(object)
-    return numbers if all("." in word or "e" in word for word in words) else words.astype(object)
+        return found
+    pointed = all(
+        "." in text or "e" in text.lower() for text, k in zip(texts, there, strict=True) if k
+    )
+    return numbers if pointed and there.any() else found
 
 
 def read_anndata(path: Path) -> Any:

@@ -334,6 +334,8 @@ class BaseGPLVM(ShownModel, FittedMethods):
     def _checked(self, data: Any) -> Mean | None:
         """Refuse data that no fit could begin with; the mean of the others, unless of counts."""
         if self._counts:
+            if not issparse(data):
+                _check_observed(data)
             check_counts(self._name, data)
             return None
         _check_observed(data)

@@ -18,6 +18,7 @@ from hgplvm._covariates import Coded
 from hgplvm._fitted.engine import Engine
 from hgplvm._fitted.files import class_name, kernel_tree, model_tree
 from hgplvm._fitted.model import FittedModel
+from hgplvm._fitted.rates import RateUnits
 from hgplvm._init.counts import check_counts
 from hgplvm._typing import Array
 from hgplvm.kernels import Kernel
@@ -57,6 +58,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     _model: FittedModel
     device: str
+    likelihood: str
 
     def _check_parameters(self) -> None:
         """Refuse parameters with which no fit could begin."""
@@ -402,7 +404,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
 
     @property
     def _is_of_counts(self) -> bool:
-        return getattr(self, "likelihood", "gaussian") != "gaussian"
+        """Whether the fitted model is one of counts, whatever the parameter says by now."""
+        return isinstance(self._model.units, RateUnits)
 
     def _show(self) -> None:
         """Set the attributes that depend on the pose."""
@@ -438,7 +441,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             ensure_min_samples=2 if fitting else 1,
             ensure_all_finite="allow-nan",
         )
-        if issparse(checked) and self._is_of_counts:
+        of_counts = self.likelihood != "gaussian" if fitting else self._is_of_counts
+        if issparse(checked) and of_counts:
             return checked
         rows: Array = checked.toarray() if issparse(checked) else checked
         return rows

@@ -82,9 +82,10 @@ class Rows:
         found = Rows(self.data, self.imputation, self.noise)
         if self.tags is None:
             return found
-        _, batch = torch.unique(self.tags, dim=0, return_inverse=True)
+        parts = torch.split(self.tags, list(self.levels), dim=1)
+        batches = torch.stack([part.argmax(1) for part in parts], dim=1)
         noise = torch.ones_like(self.data[:, 0]) if self.noise is None else self.noise.start
-        data = aligned(self.data, noise, batch)
+        data = aligned(self.data, noise, batches)
         if self.imputation is not None:
             found = replace(found, imputation=replace(self.imputation, data=data))
         return replace(found, data=data)
@@ -188,8 +189,15 @@ def gaussian_problem(
         Whether all rows and columns have the same noise.
     """
     design = None if covariates is None or not covariates[0].parts else covariates[1].design
-    batch = _batches(covariates)
-    ready = prepare(data, mean, seed, uniform=uniform, design=design, batch=batch)
+    ready = prepare(
+        data,
+        mean,
+        seed,
+        uniform=uniform,
+        design=design,
+        widths=() if covariates is None else covariates[0].widths,
+        batches=_batches(covariates),
+    )
     size = ready.size
     units = Units(
         ready.mean,
@@ -282,7 +290,8 @@ def count_problem(
         seed=seed,
         device=device,
         design=design,
-        batch=_batches(covariates),
+        widths=() if covariates is None else covariates[0].widths,
+        batches=_batches(covariates),
     )
     start = start.scaled(1.0 / start.size)
     logger.info(
@@ -310,10 +319,12 @@ def count_problem(
 
 
 def _batches(covariates: tuple[Covariates, Coded] | None) -> Array | None:
-    """Return the number of the batch of each row, of all categorical covariates together."""
+    """Return the number of the batch of each row [N, c], of each categorical covariate."""
     if covariates is None or not covariates[0].levels:
         return None
-    return np.asarray(np.unique(covariates[1].tags, axis=0, return_inverse=True)[1]).reshape(-1)
+    ends = np.cumsum(covariates[0].levels)[:-1]
+    parts = np.split(covariates[1].tags, ends, axis=1)
+    return np.stack([part.argmax(axis=1) for part in parts], axis=1)
 
 
 def _with_covariates(problem: Problem, covariates: tuple[Covariates, Coded] | None) -> Problem:

@@ -63,13 +63,12 @@ def batches(
     keys = ad.checked_keys(owner, "key", key)
     found = ad.results(owner, adata, keys)
     params = found.get("params", {})
-    names = [str(name) for name in np.atleast_1d(params.get("covariates", []))]
-    if batch is None and not names:
+    if batch is None and "batch_key" not in params:
         raise ValueError(
             "batches needs the name of a column of adata.obs: the fit had no batch_key."
         )
-    batch = names[0] if batch is None else batch
-    own = ad.covariates_of(owner, adata, [batch])[batch].astype(str)
+    batch = str(params["batch_key"]) if batch is None else batch
+    own = ad.covariates_of(owner, adata, [batch], batch)[batch].astype(str)
     values = _values(owner, adata, params, found.get("features"))
     chosen = np.sort(np.random.default_rng(0).permutation(adata.n_obs)[:MIXED_ROWS])
     points = np.asarray(adata.obsm[keys.embedding], dtype=float)
