@@ -84,7 +84,7 @@ TINY = 1e-300
 KEY = ("data", "cells", "seed", "method")
 SCORES = ("Poisson", "NB", "gain P", "gain NB", "even P", "even NB", "low")
 TRUTHS = ("rates", "changes", "tree")
-AGREEMENT = ("maps", "ranks", "whole", "tenth")
+AGREEMENT = ("maps", "ranks", "placed", "whole", "tenth")
 SECONDS = "seconds"
 
 
@@ -218,6 +218,19 @@ def our_map(name: str, likelihood: str) -> Map:
         return squareform(np.asarray(model.distances()), checks=False)
 
     return run
+
+
+def placed(method: str, whole: sp.csr_matrix, tenth: sp.csr_matrix, seed: int) -> float:
+    """Agreement of cells on the map of the whole with those of the tenth embedded on it."""
+    name, likelihood = method.split(" ")
+    model = fitted_model(name, likelihood, whole, seed)
+    new = tenth
+    if likelihood == "gaussian":  # logarithms in the unit of the fit
+        new = log_normalised(tenth, log_normalised(whole)[1])[0].toarray()
+    there = model.distances(model.transform(new))
+    return correlation(
+        squareform(np.asarray(model.distances()), checks=False), squareform(there, checks=False)
+    )
 
 
 def umap(data: np.ndarray, seed: int) -> np.ndarray:
@@ -454,7 +467,7 @@ def score_rates(options: argparse.Namespace, results: Results) -> None:
             attempt(results, (*identity, name), run)
 
 
-def agreement(data: Data, method: Map, seed: int) -> dict[str, float]:
+def agreement(data: Data, name: str, method: Map, seed: int) -> dict[str, float]:
     """Compare maps of the whole and of a tenth of the counts."""
     tenth = thinned(data.counts, 0.1, seed)
     rows = np.flatnonzero(sums(tenth, 1))
@@ -465,6 +478,9 @@ def agreement(data: Data, method: Map, seed: int) -> dict[str, float]:
     ]
     row = {SECONDS: time.perf_counter() - begun, "maps": correlation(*found)}
     row["ranks"] = float(spearmanr(*found).statistic)
+    if name.split(" ")[0] in MODELS:
+        genes = np.flatnonzero(sums(data.counts[rows], 0))
+        row["placed"] = placed(name, *(c[rows][:, genes] for c in (data.counts, tenth)), seed)
     truth = data.truth(rows)
     if truth is None:
         return row
@@ -477,7 +493,7 @@ def compare_maps(options: argparse.Namespace, results: Results) -> None:
         identity = (data.name, data.counts.shape[0], seed)
         for name, method in runs.items():
             if (*identity, name) not in results.finished:
-                run = lambda: agreement(data, method, seed)  # noqa: B023, E731
+                run = lambda: agreement(data, name, method, seed)  # noqa: B023, E731
                 attempt(results, (*identity, name), run)
 
 
