@@ -14,7 +14,7 @@ batches, with weights π, is the function of a row whose tags are π.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -23,7 +23,7 @@ from torch import Tensor
 from hgplvm.covariance import Covariance, CovarianceFunction, CovarianceGradient, Pairs
 from hgplvm.manifolds._tagged import Tagged
 
-__all__ = ["BatchCovariance", "BatchFunction", "BatchPairs", "share_name"]
+__all__ = ["BatchCovariance", "BatchFunction", "BatchPairs", "share_name", "without_batches"]
 
 # share of the variance that is a batch's own, at the start of a fit
 START_SHARE = 0.05
@@ -145,5 +145,5 @@ class BatchPairs(Pairs):
 
 def without_batches(covariance: BatchCovariance) -> Covariance:
     """Return the covariance of the space itself."""
-    base = Covariance(covariance.manifold.base, covariance.kernel, 1.0, covariance.theta)
-    return replace(base, variance=covariance.variance)
+    parts = (covariance.kernel, covariance.variance, covariance.theta)
+    return Covariance(covariance.manifold.base, *parts)

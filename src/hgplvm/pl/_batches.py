@@ -78,41 +78,31 @@ def batches(
     before = batch_mixing(leading, own[chosen], metric="euclidean")
     after = batch_mixing(points[chosen], own[chosen])
 
-    figure, axes = plt.subplots(1, 2, figsize=(9.2, 4.2), layout="constrained")
-    colors = colors_of(owner, adata, batch, adata.n_obs, palette=palette, layer=None)
-    some = colors_of(owner, adata[chosen], batch, len(chosen), palette=palette, layer=None)
+    _, axes = plt.subplots(1, 2, figsize=(9.2, 4.2), layout="constrained")
     left, right = axes
     left.set(aspect="equal", xticks=[], yticks=[], xlabel="component 1", ylabel="component 2")
     left.set_adjustable("datalim")
-    draw_points(
-        left,
-        leading[:, :2],
-        some,
-        owner=owner,
-        palette=palette,
-        size=size,
-        legend="none",
-        view=None,
-        hyperbolic=False,
-    )
     left.set_title(f"before: mixed to {before:.2f}")
+    right.set_title(f"after: mixed to {after:.2f}")
     view = DiskView(owner, points, "auto")
     draw_disk(right, view, grid="polar")
-    draw_points(
-        right,
-        points,
-        colors,
-        owner=owner,
-        palette=palette,
-        size=size,
-        legend="side",
-        view=view,
-        hyperbolic=True,
-    )
-    right.set_title(f"after: mixed to {after:.2f}")
+    for ax, places, rows, here, legend in (
+        (left, leading[:, :2], adata[chosen], None, "none"),
+        (right, points, adata, view, "side"),
+    ):
+        draw_points(
+            ax,
+            places,
+            colors_of(owner, rows, batch, len(places), palette=palette, layer=None),
+            owner=owner,
+            palette=palette,
+            size=size,
+            legend=legend,
+            view=here,
+            hyperbolic=here is not None,
+        )
     make_room([right], 8.4)
     finished(left, show, save)
-    del figure
     return list(axes)
 
 
