@@ -17,7 +17,7 @@ from torch import Tensor
 
 from hgplvm import _init as starts
 from hgplvm import _validation as check
-from hgplvm._batches import BatchCovariance, BatchFunction, without_batches
+from hgplvm._batches import BatchCovariance, without_batches
 from hgplvm._counts import LIKELIHOODS
 from hgplvm._covariates import Coded, Covariates
 from hgplvm._fitted import FittedCovariates, FittedModel, Predictions, RateUnits, Units
@@ -31,7 +31,7 @@ from hgplvm._threads import one_thread, threads_for_rows
 from hgplvm._typing import Array
 from hgplvm._validation import Anything, Constraint, Number, Options
 from hgplvm.covariance import CovarianceFunction
-from hgplvm.estimators.batches import warn_of_batches
+from hgplvm.estimators.batches import fitted_covariates, warn_of_batches, with_covariates
 from hgplvm.estimators.checkpoint import Checkpoint, digest
 from hgplvm.estimators.display import ShownModel
 from hgplvm.estimators.forwarding import FittedMethods
@@ -43,7 +43,6 @@ from hgplvm.manifolds._flat import LENGTH_SCALE as FLAT_LENGTH_SCALE
 from hgplvm.noise import Noise, UniformNoise
 from hgplvm.objectives import Parameters
 from hgplvm.objectives.counts import CountObjective
-from hgplvm.objectives.effects import EffectsPosterior
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
 
 __all__ = ["BaseGPLVM", "Rows"]
@@ -62,8 +61,6 @@ START_KINDS: dict[str, tuple[str, ...]] = {
     "mds": ("mds", "mds-denoised"),
     "pca": ("pca",),
 }
-# variance of the effects of covariates at the start of a fit, as a share of the data's
-EFFECT_VARIANCE = 0.05
 
 
 class BaseGPLVM(ShownModel, FittedMethods):
@@ -202,7 +199,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         rows = problem.rows.scaled(factor)
         noise = self._noise(rows, start.noise_floor * factor**2)
         parameters = noise.begun(self._parameters(start, covariance, factor**2))
-        covariance, parameters = self._with_covariates(covariance, parameters, rows)
+        covariance, parameters = with_covariates(covariance, parameters, rows)
         inner = self._make_objective(rows, covariance, noise, generator)
         objective = inner
         if problem.rates is not None and problem.counts is not None:
@@ -402,25 +399,6 @@ class BaseGPLVM(ShownModel, FittedMethods):
         assert isinstance(problem.units, RateUnits)
         return replace(problem, units=replace(problem.units, rates=objective.rates.to("cpu")))
 
-    def _with_covariates(
-        self, covariance: CovarianceFunction, parameters: Parameters, rows: Rows
-    ) -> tuple[CovarianceFunction, Parameters]:
-        """Add what covariates have in the covariance, and their parameters."""
-        logs, free = dict(parameters.logs), parameters.free
-        if rows.tags is not None:
-            space = rows.space(self._manifold)
-            covariance = BatchFunction(space, covariance.kernel, rows.levels)
-            own = [name for name in covariance.shape if name not in logs]
-            for name in own:
-                logs[name] = rows.data.new_tensor(math.log(covariance.shape[name]))
-            free = (*free, *own)
-        if rows.effects is not None:
-            variance = EFFECT_VARIANCE * rows.data.square().mean().clamp_min(1e-12)
-            logs |= dict.fromkeys(rows.effects.names, variance.log())
-            free = (*free, *rows.effects.names)
-        latents = rows.tagged(parameters.latents)
-        return covariance, Parameters(latents, logs, free)
-
     @property
     def _noise_is_uniform(self) -> bool:
         """Whether all rows and columns are taken to have the same noise."""
@@ -594,7 +572,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         covariates: FittedCovariates | None = None
         if rows.effects is not None and problem.covariates is not None:
             effects = objective.without_effects(parameters, rows.data)
-            covariates = _fitted_covariates(problem, effects, covariance)
+            covariates = fitted_covariates(problem, effects, covariance)
             shift = rows.effects.design @ effects.mean.to(rows.data)
             rows = replace(rows, data=rows.data - shift)
         if isinstance(covariance, BatchCovariance):
@@ -679,23 +657,6 @@ class BaseGPLVM(ShownModel, FittedMethods):
     ) -> tuple[Parameters, float]:
         """Where the fit ended, never below its start, and the value to report."""
         return result.parameters, result.value
-
-
-def _fitted_covariates(
-    problem: Problem, effects: EffectsPosterior, covariance: Any
-) -> FittedCovariates:
-    """Return what is known of the covariates after a fit."""
-    assert problem.covariates is not None
-    assert problem.coded is not None
-    design = torch.from_numpy(problem.coded.design)
-    return FittedCovariates(
-        problem.covariates,
-        torch.from_numpy(problem.coded.tags),
-        design.mT @ design / len(design),
-        covariance.shares if isinstance(covariance, BatchCovariance) else (),
-        effects.mean.double(),
-        effects.covariance.double(),
-    )
 
 
 def _check_observed(data: Array) -> None:
