@@ -24,8 +24,8 @@ adata.obs["branch"] = [f"branch {b}" for b in cells.branch]
 known, new = adata[cells.batch != 2].copy(), adata[cells.batch == 2].copy()
 
 # %%
-# Raw counts are taken as they are, with a negative binomial likelihood. Without a word about the
-# donors, these are what the map shows:
+# Raw counts are taken as they are, with a negative binomial likelihood. Without
+# ``batch_key``, the map shows the donors:
 
 hg.tl.hgplvm(known, key_added="plain")
 hg.pl.poincare(known, key="plain", color=["donor", "branch"])

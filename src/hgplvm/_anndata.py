@@ -164,6 +164,13 @@ def read_matrix(
     if likelihood == "auto":
         counted = normalize is None and looks_like_counts(values, gaps=True)
         likelihood = AUTO_LIKELIHOOD if counted else "gaussian"
+        if counted:
+            logger.warning(
+                "%s found raw counts in %s: it fits them as counts (likelihood='gaussian' takes "
+                "their logarithms, normalize=False the numbers as they are)",
+                owner,
+                where,
+            )
     if likelihood != "gaussian":
         source["likelihood"] = likelihood
         if fitted is None:

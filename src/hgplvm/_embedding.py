@@ -176,7 +176,13 @@ def placed(
     for name in dict.fromkeys(group):
         at = np.flatnonzero(np.array(group) == name)
         own = {k: v[at] for k, v in covariates.items()}
-        points[at], found[at] = fitted.transform(rows[at], covariates=own, return_cov=True)
+        try:
+            points[at], found[at] = fitted.transform(rows[at], covariates=own, return_cov=True)
+        except ValueError as error:
+            advice = "Rows of a new batch are embedded with new_batches=True."
+            raise ValueError(
+                str(error).replace("For rows of a new batch pass None.", advice)
+            ) from None
     return points, found
 
 

@@ -85,15 +85,17 @@ def hgplvm(
         A key of ``adata.layers``, to fit instead of ``adata.X``.
     mask_var : str, array of bool, or None, default="auto"
         Which columns of ``X`` or the layer to take: a column of ``adata.var``, or a mask. "auto" is
-        ``var["highly_variable"]`` where there is one, else all; None is all.
+        ``var["highly_variable"]`` where there is one, else all, or of more than 2,000 genes of
+        counts or their logarithms the most variable; None is all.
     normalize : bool, optional
-        Whether `X` or the layer holds raw counts, which are then turned into logarithms at the
-        median depth, on a copy. By default counts are recognised, and so are logarithms of
-        normalised counts, of which the counts are the same: both give the same map, with the
-        2,000 most variable of more genes. False takes the numbers as they are.
+        True turns raw counts into logarithms at the median depth, on a copy, and fits these. By
+        default raw counts are recognised and fitted as counts (`likelihood`); logarithms of
+        normalised counts are recognised, too, and what the depth does to them is subtracted.
+        False takes the numbers as they are.
     likelihood : {"auto", "gaussian", "poisson", "negative-binomial"}, default="auto"
         Likelihood of the rows. "auto" is the negative binomial for raw counts, which are then taken
-        as they are, and the Gaussian one for all else; ``normalize=True`` asks for logarithms.
+        as they are, and the Gaussian one for all else. An estimator keeps its own; where
+        `normalize` is given, and with uniform noise, a random start or "rgd", it is Gaussian.
     batch_key : str, optional
         A column of ``adata.obs`` with the batch (donor, plate, technology) of each cell, which is
         to have no part in the map.

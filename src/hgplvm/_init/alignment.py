@@ -3,9 +3,10 @@
 Where batches are shifted differently along the latent space, rows of one place lie apart, and a
 start would give every batch a branch of its own. So rows are first brought together by mutual
 nearest neighbours: two rows of different batches that are among each other's nearest are taken for
-the same place. Each row moves to the middle of its own and the other batches' rows there, by the
-mean over the pairs around it; parts of the latent space that one batch holds alone move with the
-nearest part that has pairs. Rows are averaged within their own batch before they are compared.
+the same place. Each row is moved to the middle of itself and its partners in the other batches, and
+the move is averaged over the pairs near it; parts of the latent space that one batch holds alone
+move with the nearest part that has pairs. Rows are averaged within their own batch before they are
+compared.
 
 A fit sees the rows as they are: that batches differ along the latent space is for its covariance to
 say (:mod:`hgplvm._batches`).

@@ -87,7 +87,8 @@ Normalize = Annotated[
     bool,
     typer.Option(
         "--normalize",
-        help="Take an .h5ad file to hold counts, which are recognised without it, too.",
+        help="Fit logarithms of the raw counts of an .h5ad file at the median depth, not the "
+        "counts themselves.",
     ),
 ]
 Batch = Annotated[
@@ -102,8 +103,8 @@ CovariateNames = Annotated[
     list[str] | None,
     typer.Option(
         "--covariate",
-        help="A further such column; numbers with a decimal point are continuous. May be given "
-        "several times.",
+        help="A further column that is to have no part in the map; numbers with a decimal point "
+        "are continuous. May be given several times.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
@@ -360,11 +361,8 @@ def transform(
         try:
             points, covariance = placed(fitted, values, rows.covariates, new_batches=new_batch)
         except ValueError as error:  # in the words of the command line
-            words = str(error).replace("For rows of a new batch pass None.", "")
-            words = words.replace("(new_batches=True)", "(--new-batch)")
-            if words != str(error) and "--new-batch" not in words:
-                words += "For rows of a new batch add --new-batch."
-            raise ValueError(words) from None
+            words = str(error).replace("with new_batches=True", "if you add --new-batch")
+            raise ValueError(words.replace("new_batches=True", "--new-batch")) from None
 
         found = Embedded(points, rms_std(covariance), rows.labels, rows.names)
         if suffix(place) == ".h5ad":

@@ -149,7 +149,8 @@ class BaseGPLVM(ShownModel, FittedMethods):
             Present for scikit-learn.
         covariates : DataFrame, dict, Series or array of shape (n_samples,) or (n_samples, q)
             What is known of the rows and is to have no part in the latents, such as the batch.
-            Words and whole numbers are categories, floating-point numbers are continuous.
+            Words, whole numbers and truth values are categories, floating-point numbers are
+            continuous.
 
         Returns
         -------

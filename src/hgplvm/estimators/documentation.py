@@ -25,7 +25,8 @@ _PARAMETERS = """\
     likelihood : {{"gaussian", "poisson", "negative-binomial"}}, default="gaussian"
         Of the rows: a normal distribution, or that of raw counts. Of counts, the logarithms of
         rates are the Gaussian process, decoded rows are expected counts of a cell of median size,
-        samples are counts and scores log probabilities. Sparse counts stay sparse.
+        samples are counts and scores log probabilities. Sparse counts stay sparse. Counts bring
+        their own noise: no ``noise="uniform"``, `noise_floor`, ``init="random"`` or "rgd".
     length_scale : float or "auto", default="auto"
         Length scale κ of the kernel, in units of the {unit}. {auto}
     init : {{"auto", "paths", "mds", "pca", "random"}} or array (n_samples, n_components)
@@ -83,21 +84,22 @@ _PARAMETERS = """\
     embedding_ : array of shape (n_samples, n_components)
         Latents in {chart} coordinates.{extra}
     log_likelihood_ : float
-        {likelihood}
+        {likelihood} Of counts, a lower bound of their log probability.
     variance_, noise_variance_, length_scale_ : float
         σ and β⁻¹ in units of the data, and κ. (Of logarithms of counts, σ and β⁻¹ are those of
-        natural logarithms in which one count of a cell of median depth is the unit.)
+        natural logarithms in which one count of a cell of median depth is the unit; of counts,
+        those of logarithms of rates.)
     noise_rows_, noise_columns_ : arrays of shape (n_samples,), (n_features,)
         Noise of the rows, whose mean is 1, and noise variances of the columns, in the unit of
-        `noise_variance_`: their product is the noise variance of an entry. (Of counts: what the
-        counts of a row leave open of the logarithms of its rates.)
+        `noise_variance_`: their product is the noise variance of an entry. (Of counts: how
+        uncertain a row's counts leave the logarithms of its rates.)
     n_directions_ : int
         Directions of the signal that the model sees: `n_features_in_` where noise is uniform.
     dispersion_ : array of shape (n_features,)
         Of negative-binomial counts: φ, where a count of mean μ has the variance μ + φμ².
     covariate_variance_ : dict of str to float
         Where there are covariates: the share of each in the variance of the rows without their
-        noise, columns counted in units of their noise. The latents have the rest.
+        noise, each column in units of its noise. The rest is the latents'.
     kernel_ : Kernel
         The kernel of the fit: what the parameter stands for, or what "auto" chose.
     kernel_parameters_ : dict of str to float

@@ -2,7 +2,8 @@
 
 Each function draws an AnnData object that :func:`hgplvm.tl.hgplvm` has worked on, a fitted model,
 or (where nothing else is needed) an array of ball coordinates. Each takes and returns axes, saves
-with ``save=`` and shows with ``show=True``.
+with ``save=`` and shows with ``show=True`` (:func:`batches` takes AnnData objects alone, and makes
+its own axes).
 """
 
 from hgplvm.pl._batches import batches
