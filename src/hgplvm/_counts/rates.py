@@ -36,6 +36,9 @@ ENTRIES = {"cpu": 2**20, "cuda": 2**26}
 LARGEST_LOG = 30.0
 # longest change of a logarithm of a rate in one step of Newton's method
 LONGEST = 1.5
+# variance of a logarithm of a rate above which expectations are taken for it: of a gene in few
+# cells, of which nothing is known elsewhere, they would be anything
+MOST_SPREAD = 6.0
 # how far, in logarithms of rates, an observation lies from where counts are looked at
 FARTHEST = 20.0
 # steps of Newton's method
@@ -216,7 +219,8 @@ class RateModel:
         weight = squares.new_zeros(len(squares), width if many else width**2)
         excesses, seconds = torch.zeros_like(squares), torch.zeros_like(squares)
         for some, y, observed in rows.chunks(8 * len(squares), self.log_share):
-            centre, spread = mean[some], variance[some, None] * squares
+            centre = mean[some]
+            spread = (variance[some, None] * squares).clamp_max(MOST_SPREAD)
             eta = self.log_rates(rows, some, centre)
             value, g, w = self.likelihood.expected(y, eta, spread)
             rate = torch.exp((eta + 0.5 * spread).clamp_max(LARGEST_LOG))

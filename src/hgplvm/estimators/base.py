@@ -217,7 +217,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
                 max_iter=self._most_steps(rows),
                 tol=self.tol,
                 describe=lambda v, p: self._describe(objective, units, volume, v, p),
-                callback=self.callback,
+                callback=self._callback(rows),
                 verbose=self.verbose,
                 snapshots=checkpoint,
             )
@@ -233,6 +233,13 @@ class BaseGPLVM(ShownModel, FittedMethods):
         if problem.covariates is not None and rows.tags is not None:
             bare = rows.bare(final.latents)
             warn_of_batches(self._name, self._manifold, bare, rows.tags, problem.covariates)
+
+    def _callback(self, rows: Rows) -> Callable[[FitState], object] | None:
+        """Return the user's callback, which sees latents without the tags of batches."""
+        given = self.callback
+        if given is None or rows.tags is None:
+            return given
+        return lambda state: given(replace(state, latents=rows.bare(state.latents)))
 
     def _forget(self) -> None:
         """Drop what an earlier fit left: another one may have fewer attributes."""

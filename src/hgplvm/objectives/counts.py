@@ -32,6 +32,8 @@ __all__ = ["CountObjective"]
 FIRST_RENEWAL, GROWTH = 5, 2.0
 # step of the natural parameters at a renewal
 STEP = 0.7
+# a renewal raises the precision of a cell's observation at most so many times
+MOST_GAIN = 10.0
 # renewals after the last step of a fit
 LAST_RENEWALS = 2
 
@@ -84,7 +86,8 @@ class CountObjective:
     def renew(self, parameters: Parameters) -> None:
         """Renew the pseudo-observations, the shares and dispersions of the genes, and the value."""
         found = self._expectation(parameters)
-        old, new = (1.0 - STEP) / self.variances, STEP / found.noise.to(self.variances)
+        precision = 1.0 / torch.maximum(found.noise.to(self.variances), self.variances / MOST_GAIN)
+        old, new = (1.0 - STEP) / self.variances, STEP * precision
         total = old + new
         scores = old[:, None] * self.scores + new[:, None] * found.scores.to(self.scores)
         self._take(scores / total[:, None], 1.0 / total)
@@ -105,8 +108,13 @@ class CountObjective:
         return self.rates.expectation(self.rows, *self._marginals(parameters))
 
     def _marginals(self, parameters: Parameters) -> tuple[Tensor, Tensor]:
-        """Posterior means [N, r] and variances [N] of the scores."""
+        """Posterior means [N, r] and variances [N] of the scores.
+
+        A cell's own observation leaves no more than its noise; where inducing points are too few to
+        see it, their variances would be larger.
+        """
         mean, variance = self.inner.marginals(parameters)
+        variance = torch.minimum(variance, self.variances.to(variance))
         return mean.to(self.rates.log_share), variance.to(self.rates.log_share)
 
     def correction(self, parameters: Parameters) -> float:
