@@ -102,8 +102,6 @@ def test_a_row_without_observations_is_the_prior(manifold, normal):
     rows, observed = torch.zeros_like(data[N:]), torch.zeros_like(data[N:])
     found = model.infer(rows, observed).latents
     assert torch.equal(found, manifold.origin(2).expand_as(found))
-    std = model.posterior_std(rows, observed, found)
-    assert torch.equal(std, torch.full_like(std, 2.0))
 
 
 @pytest.mark.parametrize("make", [exact, local])
@@ -112,45 +110,11 @@ def test_chunks_change_nothing(manifold, make, normal, monkeypatch):
     model = inferring(manifold, x[:N], data[:N], make)
     rows, ones = data[N:], torch.ones_like(data[N:])
     whole = model.infer(rows, ones).latents
-    std, predicted = model.posterior_std(rows, ones, whole), model.predict(whole)
+    predicted = model.predict(whole)
     monkeypatch.setitem(inference.ENTRIES, "cpu", 20000)
     parts = model.infer(rows, ones).latents
     assert manifold.distance(parts, whole).max() < 1e-6
-    assert torch.allclose(model.posterior_std(rows, ones, whole), std)
     assert all(torch.allclose(a, b) for a, b in zip(model.predict(whole), predicted, strict=True))
-
-
-def test_deviations_are_those_of_the_posterior_on_a_grid(normal):
-    """In flat space with noisy columns: nearly normal, and so integrals tell."""
-    x, data = drawn(FLAT, normal, noise=0.3, d=25)
-    model = inferring(FLAT, x[:N], data[:N], noise=0.3)
-    rows, ones = data[N:], torch.ones_like(data[N:])
-    found = model.infer(rows, ones).latents
-    std = model.posterior_std(rows, ones, found)
-    line = torch.linspace(-8, 8, 161, dtype=torch.float64)
-    grid = torch.cartesian_prod(line, line)
-    ratios = []
-    for i in range(NEW):
-        some = rows[i].expand(len(grid), -1)
-        density = model.log_density(some, torch.ones_like(some), grid)
-        weight = (density + log_prior(FLAT, grid, 2.0)).softmax(0)
-        spread = ((weight[:, None] * (grid - found[i]).square()).sum(0)).sqrt()
-        ratios.append((std[i] / spread).mean().item())
-    assert 0.4 < sorted(ratios)[NEW // 2] < 1.25  # around the mode, which has a cusp
-
-
-def test_deviations_fall_with_more_columns(manifold, normal):
-    x, data = drawn(manifold, normal, noise=0.3)
-    model = inferring(manifold, x[:N], data[:N], noise=0.3)
-    rows = data[N:]
-    few = torch.zeros_like(rows)
-    few[:, :4] = 1.0
-    wide, narrow = (
-        model.posterior_std(rows, o, model.infer(rows, o).latents)
-        for o in (few, torch.ones_like(rows))
-    )
-    assert narrow.median() < 0.6 * wide.median()
-    assert wide.median() < 2.0
 
 
 def test_training_rows_come_back(manifold, normal):
@@ -208,7 +172,6 @@ def test_two_training_rows_suffice(manifold, normal):
         rows = normal(5, 3)
         found = model.infer(rows, torch.ones_like(rows)).latents
         assert torch.isfinite(found).all()
-        assert torch.isfinite(model.posterior_std(rows, torch.ones_like(rows), found)).all()
 
 
 def test_a_cheaper_scout_leads_to_the_same_latents(normal):

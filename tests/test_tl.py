@@ -205,16 +205,6 @@ def test_matrices_of_every_kind(source):
     assert type(adata.X) is type(values)
 
 
-def test_rows_in_several_pieces(monkeypatch):
-    """Covariances of many rows are found block by block."""
-    whole, pieces = table(sp.csc_matrix(SPARSE)), table(sp.csc_matrix(SPARSE))
-    cheap(whole)
-    monkeypatch.setattr("hgplvm._embedding.CHUNK", 7)
-    cheap(pieces)
-    assert pieces.obsm["hgplvm_covariance"].shape == (N, 4)
-    assert np.allclose(pieces.obsm["hgplvm_covariance"], whole.obsm["hgplvm_covariance"], rtol=1e-6)
-
-
 def test_layers():
     adata = table(COUNTS, layers={"smooth": Y})
     cheap(adata, layer="smooth")

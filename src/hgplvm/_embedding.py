@@ -29,7 +29,6 @@ __all__ = [
     "estimator_of",
     "likelihood_of",
     "placed",
-    "posterior",
     "results_of",
     "rms_std",
     "write_positions",
@@ -37,8 +36,6 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-# rows whose uncertainty is computed at a time
-CHUNK = 20_000
 # rows of which it is computed how batches are mixed
 MIXED_ROWS = 5000
 
@@ -126,20 +123,6 @@ def batch_mixing_of(estimator: BaseGPLVM, values: Any, batch: Array) -> tuple[fl
         batch_mixing(before, own, metric="euclidean"),
         batch_mixing(np.asarray(estimator.embedding_)[chosen], own),
     )
-
-
-def posterior(
-    estimator: BaseGPLVM, values: Any, covariates: dict[str, Array] | None = None
-) -> Array:
-    """Return covariances [n, Q, Q] of the rows of a fit, for every model."""
-    if hasattr(estimator, "posterior_cov_"):
-        return np.asarray(estimator.posterior_cov_)
-    found = []
-    for at in range(0, values.shape[0], CHUNK):
-        some = slice(at, at + CHUNK)
-        own = None if covariates is None else {k: v[some] for k, v in covariates.items()}
-        found.append(estimator.transform(values[some], covariates=own, return_cov=True)[1])
-    return np.concatenate(found)
 
 
 def placed(

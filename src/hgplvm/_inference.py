@@ -21,9 +21,8 @@ from torch import Tensor
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._neighbors import nearest_others
 from hgplvm.objectives import Parameters
-from hgplvm.objectives.new_rows import NewRows, NewRowsBound, RowEvaluation, log_prior
+from hgplvm.objectives.new_rows import NewRows, NewRowsBound, RowEvaluation
 from hgplvm.objectives.predictive import Posterior, Predictor, log_bound, log_normal
-from hgplvm.objectives.row_posterior import peak
 from hgplvm.optim import Adam
 
 __all__ = ["Landmarks", "RowInference", "climb_rows"]
@@ -37,8 +36,6 @@ STEPS = (15, 25, 60)
 RATES = (0.3, 0.1, 0.1)
 # steps between two searches for neighbours, where the posterior is made of them
 REDRAW = 5
-# standard deviations to try, as shares of the prior's scale
-GRID = torch.logspace(-4.0, 0.5, 24, dtype=torch.float64)
 
 # landmarks that a row may start between, starts of a row, and numbers that are worked on at a time
 LIKELIEST = 10
@@ -294,35 +291,6 @@ class RowInference:
         found = [self.predictor.near(part).predict_entries(part) for part in parts]
         mean, variance = (torch.cat(part) for part in zip(*found, strict=True))
         return mean, variance
-
-    def posterior_std(
-        self, rows: Tensor, observed: Tensor, x: Tensor, noise: Tensor | None = None
-    ) -> Tensor:
-        """Posterior standard deviations along the axes of the frame at each x: [n, Q].
-
-        As for the rows of a fit (:mod:`hgplvm.objectives.row_posterior`): sigma points along one
-        axis at a time. A row without observed entries has the prior's own scale.
-        """
-        q = self._q
-        scales = self.prior_scale * GRID.to(x)
-        axes = math.sqrt(q) * torch.eye(q, dtype=x.dtype, device=x.device)
-        steps = (scales[:, None, None] * torch.cat([axes, -axes])).flatten(0, 1)  # [G·2Q, Q]
-        # entropy of the wrapped normal: log s, and what the exponential map stretches
-        entropy = torch.log(scales) + (q - 1) / q * self.manifold.log_stretch(q * scales.square())
-        size = self._chunk(len(steps) * self.scout.row_entries)
-        found = []
-        for row, seen, latent, own in _together(size, rows, observed, x, noise):
-            nodes = self.manifold.displaced(latent.unsqueeze(1), steps)  # [n, G·2Q, Q+1]
-            nodes = nodes.flatten(0, 1)
-            every = torch.arange(len(latent), device=x.device).repeat_interleave(len(steps))
-            density = self._log_density(
-                self.scout, row[every], seen[every], nodes, _some(own, every), bound=self.bound
-            )
-            density += log_prior(self.manifold, nodes, self.prior_scale)
-            both = density.view(len(latent), len(scales), 2, q).sum(2) / (2 * q)  # [n, G, Q]
-            found.append(peak(both + entropy[:, None], scales))
-        nothing = (observed.sum(1) == 0)[:, None]
-        return torch.cat(found).masked_fill(nothing, self.prior_scale)
 
 
 def climb_rows(

@@ -24,7 +24,7 @@ from hgplvm._files import whole
 __all__ = ["FORMAT", "read", "write"]
 
 # raise it when a file of an earlier version can no longer be read
-FORMAT = 4
+FORMAT = 5
 HEADER = "hgplvm"
 
 

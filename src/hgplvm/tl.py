@@ -34,7 +34,6 @@ from hgplvm._embedding import (
     estimator_of,
     likelihood_of,
     placed,
-    posterior,
     results_of,
     write_positions,
 )
@@ -166,7 +165,7 @@ def hgplvm(
     estimator.fit(matrix.values, covariates=known)
     if place is not None:
         estimator.recenter(place)
-    covariance = posterior(estimator, matrix.values, known)
+    covariance = np.asarray(estimator.posterior_cov_)
     source = dict(matrix.source)
     if known is not None:
         source["covariates"] = list(known)

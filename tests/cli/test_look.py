@@ -171,9 +171,13 @@ def test_what_a_picture_needs_is_said_in_words_of_the_command(fitted, here):
     adata.write_h5ad("three.h5ad")
     del adata.obsm["X_hgplvm"]
     adata.write_h5ad("none.h5ad")
-    says = ["does not keep how sure", "--model bayesian", "--model vecchia", ".h5ad", "--out"]
-    done = inside("plot", fitted.model, "--kind", "uncertainty", "--out", "a.png")
+    del adata.obsm["hgplvm_covariance"]
+    adata.obsm["X_hgplvm"] = np.zeros((60, 2))
+    adata.write_h5ad("unsure.h5ad")
+    says = ["does not keep how sure", "hgplvm fit"]
+    done = inside("plot", "unsure.h5ad", "--kind", "uncertainty", "--out", "a.png")
     check_refused(done, says)
+    assert inside("plot", fitted.model, "--kind", "uncertainty", "--out", "a.png").returncode == 0
     check_refused(inside("plot", "three.h5ad"), ["three.h5ad has 3 dimensions", "--n-components 2"])
     check_refused(inside("plot", "none.h5ad"), ["none.h5ad has no embedding; run hgplvm fit"])
 

@@ -58,11 +58,8 @@ def test_fitted_attributes(model_class, tree):
         assert np.abs(points - z).max(1).min() < 1e-9
     assert len(model.history_["objective"]) == model.n_iter_ + 1 == 21
     assert model.log_likelihood_ > model.history_["objective"][0]
-    if model_class in BAYESIAN:
-        assert model.posterior_std_.shape == (n, 2)
-        assert (model.posterior_std_ > 0).all()
-    else:
-        assert not hasattr(model, "posterior_std_")
+    assert model.posterior_std_.shape == (n, 2)
+    assert (model.posterior_std_ > 0).all()
 
 
 def test_the_bound_is_below_the_exact_likelihood(tree):

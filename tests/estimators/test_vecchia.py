@@ -13,9 +13,8 @@ from hgplvm.fit import FitResult
 from hgplvm.manifolds import Hyperbolic
 from hgplvm.metrics import distance_correlation, trustworthiness
 from hgplvm.noise import UniformNoise
-from hgplvm.objectives import Parameters, VecchiaObjective
-from hgplvm.objectives.row_posterior import row_deviations
-from tests.gp import NOISE, on
+from hgplvm.objectives import Parameters
+from tests.gp import on
 
 HYPERBOLIC = Hyperbolic()
 
@@ -201,29 +200,6 @@ def test_first_steps_are_shorter_than_the_way_to_the_neighbours(model_class):
     manifold = first._manifold
     nearest = manifold.pairwise_distance(latents).fill_diagonal_(torch.inf).sort(1).values[:, 2]
     assert first.history_["step_size"][1] < 0.2 * nearest.median().item()
-
-
-def test_deviations_are_those_of_the_frames_of_the_embedding():
-    """Fitted elsewhere and moved into its pose: frames turn on the way."""
-    data = make_branching(60, 8, depth=3, random_state=0).data
-    model = VecchiaHGPLVM(n_neighbors=8, n_inducing=0, max_iter=30, center=7, random_state=0).fit(
-        data
-    )
-    x = torch.from_numpy(model.lorentz_)
-    rows = torch.from_numpy(data - data.mean(0))
-    values = (model.variance_, model.noise_variance_, model.length_scale_)
-    logs = {
-        name: torch.tensor(value).log()
-        for name, value in zip(("variance", "noise", "length_scale"), values, strict=True)
-    }
-    options = {"n_neighbors": 8, "neighbor_update": 1, "generator": torch.Generator()}
-    objective = VecchiaObjective(rows, on(HYPERBOLIC), NOISE, **options)
-    spread = HYPERBOLIC.distance(HYPERBOLIC.frechet_mean(x), x).square().mean().item()
-    expected = row_deviations(
-        objective, Parameters(x, logs, ()), n_neighbors=8, prior_scale=(spread / 2) ** 0.5
-    )
-    # they were found along the axes of other frames, and turned
-    assert np.allclose(model.posterior_std_, expected.numpy(), rtol=0.05)
 
 
 def test_a_given_start_is_not_replaced(model_class, in_two_levels):

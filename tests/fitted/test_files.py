@@ -132,5 +132,5 @@ def test_files_of_the_version_before_are_refused_with_a_sentence(data, tmp_path,
     monkeypatch.setattr(storage, "FORMAT", 1)
     model.save(tmp_path / "old")
     monkeypatch.undo()
-    with pytest.raises(ValueError, match="has format 1, and this version of hgplvm reads format 4"):
+    with pytest.raises(ValueError, match="has format 1, and this version of hgplvm reads format 5"):
         hgplvm.load(tmp_path / "old")

@@ -16,8 +16,7 @@ from hgplvm._fitted.model import FittedModel, row_digests
 from hgplvm._inference import Landmarks, RowInference
 from hgplvm._threads import threads_for_rows
 from hgplvm._typing import Array
-from hgplvm.manifolds import wrapped_normal
-from hgplvm.manifolds._pose import turned_covariances
+from hgplvm.manifolds._tagged import Tagged
 from hgplvm.objectives.predictive import Predictor
 from hgplvm.objectives.residuals import ResidualScale
 
@@ -263,18 +262,23 @@ class Engine:
 
     def covariances(self, found: Inferred) -> Array:
         """Posterior covariances [n, Q, Q] of inferred latents, in the pose."""
-        std = found.std
-        if std is None:
-            std = torch.zeros_like(self.manifold.to_tangent(found.x))
-            for rows, inference in self.groups(found.coded):
-                noise = None if found.noise is None else found.noise[rows]
-                with threads_for_rows(len(rows)):
-                    std[rows] = inference.posterior_std(
-                        found.rows[rows], found.observed[rows], found.x[rows], noise
-                    )
-        covariance = std.square().diag_embed()
-        turned = turned_covariances(self.manifold, self.shown, found.x, covariance)
-        return self.model.units.latent**2 * turned.cpu().numpy()
+        model, positions = self.model, self.model.positions
+        x = self.manifold.uncenter(found.x, model.prior_root)  # in the frame of the fit
+        points, tagged = model.latents, x
+        if isinstance(positions.covariance.manifold, Tagged):
+            assert self.covariates is not None
+            points = self.covariates.tagged(points)
+            tagged = torch.cat([x, torch.from_numpy(found.coded.tags).to(x)], dim=1)
+        noise = torch.full_like(x[:, 0], model.noise) if found.noise is None else found.noise
+        observed = found.observed.mean(1)
+        with threads_for_rows(len(x)):
+            own = positions.own_at(points, tagged, noise, observed)
+            modes = positions.modes_at(model.latents, x)
+            # a row of which nothing is known has the prior's
+            modes = modes * (observed > 0)[:, None, None]
+            covariance = own + modes @ modes.mT
+        turned = model.pose.covariances(x, covariance)
+        return model.units.latent**2 * turned.cpu().numpy()
 
     def log_density(self, found: Inferred) -> float:
         """Mean log density of rows at their latents, in the units of the data."""
@@ -314,20 +318,10 @@ class Engine:
         """Latents around those of training rows, and covariates of these rows."""
         at, standard = (torch.from_numpy(a).to(self.device) for a in (rows, zeta))
         coded = self._training(rows)
-        if self.model.std is not None:  # in the frames of the fit
-            x = wrapped_normal.points(
-                self.manifold, self.model.latents[at], self.model.std[at], standard
-            )
-            x = self.manifold.recenter(x, self.model.prior_root)
-        else:
-            std = torch.zeros_like(standard)
-            for members, inference in self.groups(coded):
-                chosen, which = torch.unique(at[members], return_inverse=True)
-                latents = self.latents[chosen]
-                decoded, _ = inference.predict(latents)
-                found = inference.posterior_std(decoded, torch.ones_like(decoded), latents)
-                std[members] = found[which]
-            x = wrapped_normal.points(self.manifold, self.latents[at], std, standard)
+        latents = self.model.latents[at]  # in the frame of the fit
+        root = torch.linalg.cholesky(self.model.positions.own[at])
+        x = self.manifold.displaced(latents, (root @ standard.unsqueeze(-1)).squeeze(-1))
+        x = self.manifold.recenter(x, self.model.prior_root)
         return self.manifold.inside(x), coded
 
     def _training(self, rows: Array) -> Coded:

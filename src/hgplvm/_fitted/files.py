@@ -24,10 +24,11 @@ from hgplvm._fitted.units import Units
 from hgplvm._log_counts import LogCountMean
 from hgplvm._means import ColumnMeans, Mean
 from hgplvm._signal import Signal
-from hgplvm.covariance import CovarianceFunction
+from hgplvm.covariance import Covariance, CovarianceFunction
 from hgplvm.kernels import KERNELS, Kernel
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._pose import Pose
+from hgplvm.objectives.positions import Positions
 from hgplvm.objectives.residuals import ResidualScale
 
 __all__ = [
@@ -151,6 +152,7 @@ def model_tree(model: FittedModel) -> dict[str, Any]:
         "noise": model.noise,
         "latents": model.latents,
         "std": model.std,
+        "positions": _positions_tree(model.positions),
         "predictions": {"kind": model.predictions.kind, **predictions},
         "prior": {"root": model.prior_root, "scale": model.prior_scale},
         "residuals": {"sites": model.residuals.sites, "squares": model.residuals.squares},
@@ -180,8 +182,10 @@ def model_from_tree(tree: dict[str, Any], manifold: Manifold) -> FittedModel:
     units, pose, residuals = tree["units"], tree["pose"], tree["residuals"]
     if not math.isfinite(tree["noise"]):
         raise ValueError("its noise is not a number")
+    covariance = CovarianceFunction(manifold, kernel)
+    covariates = _covariates(tree["covariates"])
     return FittedModel(
-        CovarianceFunction(manifold, kernel).at(tree["parameters"]),
+        covariance.at(tree["parameters"]),
         tree["noise"],
         _tensor(tree["latents"]),
         _tensor(tree["std"]),
@@ -189,14 +193,34 @@ def model_from_tree(tree: dict[str, Any], manifold: Manifold) -> FittedModel:
         _tensor(tree["prior"]["root"]),
         tree["prior"]["scale"],
         ResidualScale(manifold, _tensor(residuals["sites"]), _tensor(residuals["squares"])),
+        _positions(tree["positions"], covariance, covariates),
         Pose(manifold, _tensor(pose["root"]), _tensor(pose["rotation"])),
         _units(units),
         tree["digests"],
-        _covariates(tree["covariates"]),
+        covariates,
         tree["single"],
         tree["bound"],
         tree["variational"],
     )
+
+
+def _positions_tree(positions: Positions) -> dict[str, Any]:
+    kept = ("rows", "noise", "n_columns", "prior_scale", "modes", "own")
+    return {
+        # also those of a covariance that knows batches: these are in the model's covariates
+        "parameters": Covariance.values.fget(positions.covariance),  # type: ignore[attr-defined]
+        **{name: getattr(positions, name) for name in kept},
+    }
+
+
+def _positions(
+    tree: dict[str, Any], function: CovarianceFunction, covariates: FittedCovariates | None
+) -> Positions:
+    covariance = function.at(tree["parameters"])
+    if covariates is not None:
+        covariance = covariates.covariance_of(covariance)
+    names = ("rows", "noise", "n_columns", "prior_scale", "modes", "own")
+    return Positions(covariance, *(_tensor(tree[name]) for name in names))
 
 
 def _units(tree: dict[str, Any]) -> Units:

@@ -28,6 +28,7 @@ from hgplvm._typing import Array
 from hgplvm.covariance import Covariance
 from hgplvm.manifolds import Manifold, wrapped_normal
 from hgplvm.manifolds._pose import Pose
+from hgplvm.objectives.positions import Positions
 from hgplvm.objectives.residuals import ResidualScale, residual_sites
 
 if TYPE_CHECKING:
@@ -49,13 +50,15 @@ class FittedModel:
     latents : Tensor [N, Q+1]
         Latents of the training rows, in the frame of the fit.
     std : Tensor [N, Q], optional
-        Posterior standard deviations in the transported frames there.
+        Standard deviations of q(x) in the transported frames there, of a Bayesian model.
     predictions : Predictions
         What predictions are made from.
     prior_root, prior_scale : Tensor [Q+1], float
         Centre and scale of the prior of new rows.
     residuals : ResidualScale
         Factors of the predictive variance, by point and column.
+    positions : Positions
+        Joint posterior of the latents.
     pose : Pose
         The isometry to what users see.
     units : Units
@@ -80,6 +83,7 @@ class FittedModel:
     prior_root: Tensor
     prior_scale: float
     residuals: ResidualScale
+    positions: Positions
     pose: Pose
     units: Units
     digests: Array
@@ -101,12 +105,14 @@ class FittedModel:
         data: Tensor,
         observed: Tensor | None,
         row_noise: Tensor | None,
+        score_noise: Tensor | None = None,
         beyond: Callable[[Tensor], Tensor] | None,
         units: Units,
         prior: tuple[Tensor, float] | None,
         center: str | int,
         std: Tensor | None,
         covariates: FittedCovariates | None = None,
+        free_length_scale: bool = True,
         **rest: Any,
     ) -> FittedModel:
         """Make the model from what a fit ended with, on the device of the fit.
@@ -116,7 +122,9 @@ class FittedModel:
         data, observed : Tensor [N, D]
             Training rows in the model's units, filled, and what of them is observed.
         row_noise : Tensor [N], optional
-            Noise variances of the training rows, where they differ.
+            Noise variances of the training rows' entries, where they differ.
+        score_noise : Tensor [N], optional
+            Those of what the model sees of them, where they differ from these.
         beyond : callable, optional
             Scaled entries beyond the signal [n, D] of some of the rows.
         prior : tuple, optional
@@ -126,6 +134,8 @@ class FittedModel:
             What the pose puts at the origin.
         covariates : FittedCovariates, optional
             Covariates; their effects are not in the data any more.
+        free_length_scale : bool
+            Whether the posterior of the latents may have a κ of its own.
         """
         manifold, latents = covariance.manifold, covariance.manifold.project(latents.double())
         root, scale = spread_of(manifold, latents) if prior is None else prior
@@ -141,6 +151,15 @@ class FittedModel:
         z = error / spread.sqrt()
         seen = None if observed is None else observed[rows].double()
         residuals = ResidualScale.of(manifold, latents[sites], nearby, z, seen)
+        positions = Positions.of(
+            tagged,
+            points,
+            data.double(),
+            _whole(row_noise if score_noise is None else score_noise, noise, points[:, 0]),
+            prior_scale=max(scale, 1e-6),
+            observed=_shares(observed, data),
+            free_length_scale=free_length_scale,
+        )
         pose = Pose.of(manifold, latents, center)
         model = cls(
             covariance,
@@ -151,6 +170,7 @@ class FittedModel:
             root.double(),
             max(scale, 1e-6),
             residuals,
+            positions,
             pose,
             units,
             covariates=covariates,
@@ -171,6 +191,7 @@ class FittedModel:
             predictions=self.predictions.mapped(function),
             prior_root=function(self.prior_root),
             residuals=residuals,
+            positions=self.positions.mapped(function),
             pose=pose,
             covariates=None if self.covariates is None else self.covariates.mapped(function),
             _engines={},
@@ -231,12 +252,9 @@ class FittedModel:
         found: Array = self.units.latent * self.pose.points(bare).numpy()
         return found
 
-    def posterior_cov(self) -> Array | None:
-        """Posterior covariances of the training rows, in the pose; None if there are none."""
-        if self.std is None:
-            return None
-        covariance = self.std.square().diag_embed()
-        turned = self.pose.covariances(self.latents, covariance)
+    def posterior_cov(self) -> Array:
+        """Posterior covariances of the training rows, in the pose."""
+        turned = self.pose.covariances(self.latents, self.positions.covariances(self.latents))
         found: Array = self.units.latent**2 * turned.numpy()
         return found
 
@@ -270,12 +288,10 @@ class FittedModel:
         found: Array = self.units.latent * self.manifold.distance(origin, self.latents).numpy()
         return found
 
-    def pseudotime_std(self, root: Tensor | None) -> Array | None:
-        """Return standard deviations of these distances; None if latents have no posterior."""
-        if self.std is None:
-            return None
+    def pseudotime_std(self, root: Tensor | None) -> Array:
+        """Return standard deviations of these distances; the root is taken as known."""
         origin = self.pose.root if root is None else root
-        covariance = self.std.square().diag_embed()
+        covariance = self.positions.covariances(self.latents)
         _, std = wrapped_normal.distance_moments(self.manifold, origin, self.latents, covariance)
         found: Array = self.units.latent * std.numpy()
         return found
@@ -314,6 +330,21 @@ def spread_of(manifold: Manifold, latents: Tensor) -> tuple[Tensor, float]:
     root = manifold.frechet_mean(latents)
     square = manifold.distance(root, latents).square().mean().item()
     return root, math.sqrt(square / manifold.n_components(latents))
+
+
+def _whole(row_noise: Tensor | None, noise: float, like: Tensor) -> Tensor:
+    """Noise variance of each row [N]."""
+    return torch.full_like(like, noise) if row_noise is None else row_noise.double()
+
+
+def _shares(observed: Tensor | None, data: Tensor) -> Tensor | None:
+    """Share of each row's entries that is observed; None where rows are complete.
+
+    Of noisy data the model sees scores, whose noise says already what is missing.
+    """
+    if observed is None or observed.shape != data.shape:
+        return None
+    return observed.double().mean(1)
 
 
 def _at_rest(tensor: Tensor) -> Tensor:

@@ -495,7 +495,7 @@ def _fit_table(
     root: Any,
     batch: str | None = None,
 ) -> tuple[BaseGPLVM, Embedded]:
-    from hgplvm._embedding import estimator_of, posterior, rms_std
+    from hgplvm._embedding import estimator_of, rms_std
 
     fitted = estimator_of(model, rows.data.shape[0], parameters)
     fitted.fit(rows.data, covariates=rows.covariates or None)
@@ -506,7 +506,7 @@ def _fit_table(
     if root is not None:
         fitted.recenter(root)
     _name_columns(fitted, rows.columns)
-    std = rms_std(posterior(fitted, rows.data, rows.covariates or None))
+    std = rms_std(fitted.posterior_cov_)
     labels = dict(rows.labels)
     if root is not None:
         labels[_pseudotime_name(rows)] = fitted.pseudotime()

@@ -78,7 +78,7 @@ def plot(
         Kind,
         typer.Option(
             help="disk: the points. uncertainty, decoder, length-scales and history need a model "
-            "or an .h5ad file; uncertainty needs a bayesian or vecchia one, or an .h5ad file."
+            "or an .h5ad file."
         ),
     ] = Kind.DISK,
     color: Annotated[
@@ -252,6 +252,6 @@ def _check_disk(source: Path, kind: Kind, points: Any, sure: bool) -> None:
         raise ValueError(f"{dimensions}; fit with --n-components 2.")
     if kind is Kind.UNCERTAINTY and not sure:
         raise ValueError(
-            f"{source} does not keep how sure its points are; fit with --model bayesian or "
-            "--model vecchia, or write an .h5ad file with --out and plot that."
+            f"{source} does not keep how sure its points are; run hgplvm fit, and plot what it "
+            "writes."
         )

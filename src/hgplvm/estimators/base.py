@@ -40,7 +40,7 @@ from hgplvm.fit import FitResult, FitState, fit
 from hgplvm.kernels import KERNELS, Kernel
 from hgplvm.manifolds import Manifold
 from hgplvm.manifolds._flat import LENGTH_SCALE as FLAT_LENGTH_SCALE
-from hgplvm.noise import Noise, UniformNoise
+from hgplvm.noise import Noise, UniformNoise, row_noise
 from hgplvm.objectives import Parameters
 from hgplvm.objectives.counts import CountObjective
 from hgplvm.optim import LBFGS, Adam, GradientDescent, Optimizer
@@ -594,6 +594,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
             data=rows.data,
             observed=problem.observed,
             row_noise=objective.noise.of_entries(parameters).double() if per_row else None,
+            score_noise=row_noise(objective.noise, parameters),
             beyond=problem.beyond,
             prior=self._prior(parameters, rows),
             center=self.center,
@@ -601,6 +602,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
             units=problem.units,
             covariates=covariates,
             digests=problem.digests,
+            free_length_scale="length_scale" in parameters.free,
             single=self.dtype == "float32",
             bound=self._bounded,
             variational=self._variational,
@@ -611,7 +613,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         return None
 
     def _std(self, objective: Any, parameters: Parameters, rows: Rows) -> Tensor | None:  # noqa: ARG002
-        """Posterior standard deviations of the latents [N, Q], for models that have them."""
+        """Return standard deviations of q(x) [N, Q], of models whose latents are distributions."""
         return None
 
     def _most_steps(self, rows: Rows) -> int:  # noqa: ARG002

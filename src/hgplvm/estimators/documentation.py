@@ -194,16 +194,12 @@ _INDUCING = """
 _RESOLVED = """
     n_inducing_ : int
         Inducing points that were used."""
-_COVARIANCES = """
-    posterior_cov_ : array of shape (n_samples, n_components, n_components)
-        The same as covariance matrices in that frame: moving a picture turns its axes."""
-_PLACES = """
+_POSTERIOR = """
     posterior_std_ : array of shape (n_samples, n_components)
         Posterior standard deviations of each latent, in the transported frame: those of a wrapped
-        normal that approximates its posterior with all other latents fixed."""
-_DEVIATIONS = """
-    posterior_std_ : array of shape (n_samples, n_components)
-        Standard deviations of q(x) in the transported frame at each latent."""
+        normal, after the best isometry. All latents are uncertain in it together.
+    posterior_cov_ : array of shape (n_samples, n_components, n_components)
+        The same as covariance matrices in that frame: moving a picture turns its axes."""
 _NOISE = {
     "noise": (
         '"auto" scores several on held-out rows: the latent of each is inferred from three\n'
@@ -246,9 +242,7 @@ def documented(
             for text, wanted in ((_SPARSE, sparse), (_BAYESIAN, bayesian), (_VECCHIA, vecchia))
             if wanted
         ),
-        "extra": extra
-        + (_DEVIATIONS + _COVARIANCES if bayesian else "")
-        + (_RESOLVED + _PLACES + _COVARIANCES if vecchia else ""),
+        "extra": extra + (_RESOLVED if vecchia else "") + _POSTERIOR,
         "likelihood": _BOUND if sparse else _NEIGHBOR if vecchia else _EXACT,
         "steps": f", of noisy data {NOISY_STEPS} at most" if sparse else "",
     }

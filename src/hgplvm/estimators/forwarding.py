@@ -117,7 +117,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Coordinates, as in `embedding_`.
         std : array of shape (n_rows, n_components)
             With `return_std`: standard deviations, in the transported frame at each latent, of a
-            wrapped normal that approximates its posterior. A row of NaN alone has the prior's.
+            wrapped normal that approximates its posterior: how uncertain the row is on the map,
+            and the map there. A row of NaN alone has the prior's.
         cov : array of shape (n_rows, n_components, n_components)
             With `return_cov`: covariances in that frame.
         """
@@ -136,8 +137,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         if not (return_std or return_cov):
             return embedding
         cov = engine.covariances(found)
-        if self._model.std is not None:
-            cov[known] = self.posterior_cov_[found.known[known]]
+        cov[known] = self.posterior_cov_[found.known[known]]
         return embedding, cov if return_cov else _roots(cov)
 
     def score(self, X: object, y: object = None, *, covariates: object = None) -> float:  # noqa: ARG002
@@ -267,7 +267,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Where time begins; None is the origin, where `center` or `recenter` put it.
         return_std : bool, default=False
             Whether to return the standard deviation of each distance, too, from the row's own
-            posterior. For the Bayesian and the nearest-neighbour models, which have one.
+            posterior.
 
         Returns
         -------
@@ -282,14 +282,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         time = self._model.pseudotime(point)
         if not return_std:
             return time
-        std = self._model.pseudotime_std(point)
-        if std is None:
-            raise ValueError(
-                f"{self._name} keeps no posterior of its latents, so pseudotime has no standard "
-                "deviation. Use a Bayesian or a nearest-neighbour (Vecchia) model, or "
-                "return_std=False."
-            )
-        return time, std
+        return time, self._model.pseudotime_std(point)
 
     def geodesic(self, a: object, b: object, n_points: int = 100) -> Array:
         """Points at equal distances along the geodesic between two points.
@@ -416,9 +409,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             setattr(self, name, model.points())
         if (inducing := model.inducing()) is not None:
             self.inducing_ = inducing
-        if (covariance := model.posterior_cov()) is not None:
-            self.posterior_cov_ = covariance
-            self.posterior_std_ = _roots(covariance)
+        self.posterior_cov_ = model.posterior_cov()
+        self.posterior_std_ = _roots(self.posterior_cov_)
 
     @property
     def _name(self) -> str:

@@ -10,10 +10,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from hgplvm._fitted import NeighborPredictions
-from hgplvm._fitted.model import spread_of
 from hgplvm._inference import Landmarks
 from hgplvm._progress import progress
 from hgplvm._start import Start
@@ -29,7 +27,6 @@ from hgplvm.manifolds._neighbors import ORDERS
 from hgplvm.noise import Noise, row_noise
 from hgplvm.objectives import Parameters, VecchiaObjective
 from hgplvm.objectives.predictive import exact_posterior
-from hgplvm.objectives.row_posterior import row_deviations
 from hgplvm.optim import Adam, climb
 
 __all__ = ["VecchiaGPLVM", "VecchiaHGPLVM"]
@@ -251,22 +248,6 @@ class _VecchiaGPLVM(BaseGPLVM):
             covariance.double(),
             rows.missing_variance,
             row_noise(objective.noise, parameters),
-        )
-
-    def _prior(self, parameters: Parameters, rows: Rows) -> tuple[Tensor, float]:
-        """Return the latents' own centre, and their root mean square distance from it."""
-        root, scale = spread_of(self._manifold, rows.bare(parameters.latents))
-        return root, max(scale, 1e-6)
-
-    def _std(self, objective: VecchiaObjective, parameters: Parameters, rows: Rows) -> Tensor:
-        """Return the posterior standard deviations of each latent, given its neighbours."""
-        # noisy neighbours carry little information each: take more of them
-        n_neighbors = self.n_neighbors + self.n_inducing_
-        return row_deviations(
-            objective,
-            parameters,
-            n_neighbors=min(n_neighbors, len(parameters.latents) - 1),
-            prior_scale=self._prior(parameters, rows)[1],
         )
 
 

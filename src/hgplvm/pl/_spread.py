@@ -55,8 +55,8 @@ def uncertainty(
     Parameters
     ----------
     adata : AnnData or fitted model
-        An object after :func:`hgplvm.tl.hgplvm`, or a Bayesian or nearest-neighbour model, which
-        keep the posterior of each latent.
+        An object after :func:`hgplvm.tl.hgplvm`, or a model, which keep the posterior of each
+        latent.
     color : str or array of shape (n,), optional
         As in :func:`hgplvm.pl.poincare`.
     level : float, default=0.9
@@ -90,8 +90,7 @@ def uncertainty(
     if drawn.covariance is None:
         raise ValueError(
             f"uncertainty needs the posterior of each position, which {type(adata).__name__} does "
-            "not keep: use a Bayesian or a nearest-neighbour (Vecchia) model, or an AnnData object "
-            "after hgplvm.tl.hgplvm."
+            "not keep: use a fitted model, or an AnnData object after hgplvm.tl.hgplvm."
         )
     points = drawn.points
     colors = colors_of(owner, adata, color, len(points), palette=palette, layer=layer)
