@@ -317,9 +317,10 @@ class RateModel:
             centre, spread = mean[some], variance[some, None]
             s = mean[some].clone()
             nothing = torch.zeros((), dtype=s.dtype, device=s.device)
-            arrived = False
+            # each cell stops by itself, so that it goes as far in a batch as alone
+            moving = torch.ones_like(s[:, :1], dtype=torch.bool)
             for count in range(STEPS + 1):
-                last = arrived or count == STEPS
+                last = count == STEPS or not bool(moving.any())
                 eta = self.log_rates(rows, some, s)
                 if last:
                     value, g, w = self.likelihood.expected(y, eta, nothing)
@@ -334,15 +335,32 @@ class RateModel:
                     break
                 slope = g @ loadings - (s - centre) / spread
                 step = torch.linalg.solve(hessian, slope)
-                step = bounded(loadings, step, LONGEST)
+                step = bounded(loadings, step, LONGEST) * moving
                 s = s + step
-                arrived = float((step @ loadings.mT).abs().max()) < ARRIVED
+                moving = moving & ((step @ loadings.mT).abs().amax(1, keepdim=True) >= ARRIVED)
             misfit = (s - centre).square().sum(1) / spread[:, 0]
             log_prob = value.sum(1) - 0.5 * (misfit + r * torch.log(spread[:, 0]))
             log_prob = log_prob - 0.5 * torch.linalg.slogdet(hessian).logabsdet
             found.append((s, log_prob))
         scores, log_prob = (torch.cat(part) for part in zip(*found, strict=True))
         return scores, log_prob
+
+    def deviances(self, rows: CountRows, scores: Tensor) -> tuple[Tensor, Tensor]:
+        """Deviance of each cell's counts at its scores [n], and how many are observed.
+
+        ``2 Σ_g [ℓ(y; y) - ℓ(y; μ)]``: twice what the counts would gain by rates of their own.
+        """
+        nothing = torch.zeros((), dtype=scores.dtype, device=scores.device)
+        totals, counts = [], []
+        for some, y, observed in rows.chunks(8 * len(self.loadings), self.log_share):
+            eta = self.log_rates(rows, some, scores[some])
+            best = self.likelihood.expected(y, torch.log(y.clamp_min(1.0)), nothing)[0]
+            best = torch.where(y > 0, best, 0.0)
+            gain = best - self.likelihood.expected(y, eta, nothing)[0]
+            seen = torch.ones_like(y) if observed is None else observed
+            totals.append(2.0 * (gain * seen).sum(1))
+            counts.append(seen.sum(1))
+        return torch.cat(totals), torch.cat(counts)
 
     # --- decoding -------------------------------------------------------------------------
 

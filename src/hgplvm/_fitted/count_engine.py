@@ -19,6 +19,7 @@ from hgplvm._counts import CountRows, RateModel
 from hgplvm._covariates import Coded
 from hgplvm._fitted.engine import SHIFT_ROUNDS, Engine, Inferred
 from hgplvm._fitted.model import FittedModel, row_digests
+from hgplvm._fitted.off_map import log_rest
 from hgplvm._fitted.rates import RateUnits
 from hgplvm._typing import Array
 
@@ -123,6 +124,17 @@ class CountEngine(Engine):
         weights = self.covariates.design_covariance.to(effects)
         found = ((weights @ effects) * effects).sum(0)
         return found.clamp_min(1e-3 * SHIFT_VARIANCE)
+
+    def rest(self, found: Inferred, degrees: float = 0.0) -> Tensor:
+        """Logarithm of the deviance of a count of each cell."""
+        effects, _ = self.effects(found.coded)
+        mean, _ = self.function_moments(found.x, found.coded)
+        deviance, counts = self.rates.deviances(found.counts, mean + effects)
+        return log_rest(deviance, counts, degrees)
+
+    def _sizes(self, found: Inferred) -> Tensor | None:
+        sizes: Tensor = found.counts.log_sizes
+        return sizes
 
     def log_density(self, found: Inferred) -> float:
         """Mean log probability of the cells' counts at their latents.

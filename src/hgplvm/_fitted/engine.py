@@ -13,6 +13,7 @@ from torch import Tensor
 
 from hgplvm._covariates import Coded
 from hgplvm._fitted.model import FittedModel, row_digests
+from hgplvm._fitted.off_map import OffMap, log_rest
 from hgplvm._inference import Landmarks, RowInference
 from hgplvm._threads import threads_for_rows
 from hgplvm._typing import Array
@@ -48,6 +49,8 @@ class Inferred:
     beyond: Array  # [n], see ModelRows
     coded: Coded
     counts: Any = None  # of a model of counts
+    squares: Array | None = None  # [n], of entries beyond the signal
+    counts_beyond: Array | None = None  # [n], how many these are
 
 
 class Engine:
@@ -192,7 +195,18 @@ class Engine:
         if spread is not None:
             noise = (self.model.noise if noise is None else noise) + spread
         x, std = self._placed(rows, observed, noise, coded, known)
-        return Inferred(rows, observed, x, std, known, noise, seen.beyond, coded)
+        return Inferred(
+            rows,
+            observed,
+            x,
+            std,
+            known,
+            noise,
+            seen.beyond,
+            coded,
+            squares=seen.squares,
+            counts_beyond=seen.counts,
+        )
 
     def _placed(
         self, rows: Tensor, observed: Tensor, noise: Tensor | None, coded: Coded, known: Array
@@ -279,6 +293,48 @@ class Engine:
             covariance = own + modes @ modes.mT
         turned = model.pose.covariances(x, covariance)
         return model.units.latent**2 * turned.cpu().numpy()
+
+    def off_map(self, found: Inferred) -> Array:
+        """p-value of each row: the share of training rows that are as unusual."""
+        model = self.model
+        mean, variance = self._function(found.x, found.coded)
+        noise = torch.full_like(found.x[:, 0], model.noise) if found.noise is None else found.noise
+        spread = (variance - model.noise).clamp_min(0.0) + noise[:, None]
+        residuals = (found.rows - mean) * found.observed / spread.sqrt()
+        x = self.manifold.uncenter(found.x, model.prior_root)
+        p = model.off_map.p_values(
+            self.manifold, model.latents, x, residuals, self.rest(found), self._sizes(found)
+        )
+        p[found.observed.sum(1) == 0] = 1.0  # of which nothing is known
+        return np.asarray(p.cpu().numpy())
+
+    def rest(self, found: Inferred, degrees: float = 0.0) -> Tensor:
+        """Logarithm of what the model does not see of rows, of an entry: [n]."""
+        if found.squares is not None and found.counts_beyond is not None:
+            squares, counts = (
+                torch.from_numpy(part).to(self.latents)
+                for part in (found.squares, found.counts_beyond)
+            )
+            return log_rest(squares, counts, degrees)
+        axes = self.model.off_map.axes
+        if axes.shape[0] == axes.shape[1]:  # nothing is left
+            return torch.zeros_like(found.x[:, 0])
+        mean, variance = self._function(found.x, found.coded)
+        residuals = (found.rows - mean) * found.observed
+        along = residuals @ axes
+        squares = (residuals.square().sum(1) - along.square().sum(1)).clamp_min(0.0)
+        return log_rest(squares / variance.mean(1), found.observed.sum(1), degrees)
+
+    def _sizes(self, found: Inferred) -> Tensor | None:  # noqa: ARG002
+        """Logarithms of the sizes of libraries, of counts."""
+        return None
+
+    def referred(self, data: Any, coded: Coded | None) -> OffMap:
+        """Complete what training rows leave unexplained by what is beyond: `data` are theirs."""
+        off_map = self.model.off_map
+        found = self.infer(data, coded)
+        lost = (self.latents.shape[1] + off_map.axes.shape[0]) / len(self.latents)
+        return off_map.with_rest(self.rest(found, lost), self._sizes(found))
 
     def log_density(self, found: Inferred) -> float:
         """Mean log density of rows at their latents, in the units of the data."""

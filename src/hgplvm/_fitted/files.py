@@ -18,6 +18,7 @@ from hgplvm._counts import NegativeBinomial, Poisson, RateModel
 from hgplvm._covariates import Covariate, Covariates
 from hgplvm._fitted.covariates import FittedCovariates
 from hgplvm._fitted.model import FittedModel
+from hgplvm._fitted.off_map import OffMap
 from hgplvm._fitted.predictions import KINDS
 from hgplvm._fitted.rates import RateUnits
 from hgplvm._fitted.units import Units
@@ -153,6 +154,7 @@ def model_tree(model: FittedModel) -> dict[str, Any]:
         "latents": model.latents,
         "std": model.std,
         "positions": _positions_tree(model.positions),
+        "off_map": dict(vars(model.off_map)),
         "predictions": {"kind": model.predictions.kind, **predictions},
         "prior": {"root": model.prior_root, "scale": model.prior_scale},
         "residuals": {"sites": model.residuals.sites, "squares": model.residuals.squares},
@@ -167,6 +169,7 @@ def model_tree(model: FittedModel) -> dict[str, Any]:
         },
         "covariates": _covariates_tree(model.covariates),
         "digests": model.digests,
+        "sample": model.sample,
         "single": model.single,
         "bound": model.bound,
         "variational": model.variational,
@@ -194,10 +197,12 @@ def model_from_tree(tree: dict[str, Any], manifold: Manifold) -> FittedModel:
         tree["prior"]["scale"],
         ResidualScale(manifold, _tensor(residuals["sites"]), _tensor(residuals["squares"])),
         _positions(tree["positions"], covariance, covariates),
+        OffMap(**{name: _tensor(value) for name, value in tree["off_map"].items()}),
         Pose(manifold, _tensor(pose["root"]), _tensor(pose["rotation"])),
         _units(units),
         tree["digests"],
         covariates,
+        tree["sample"],
         tree["single"],
         tree["bound"],
         tree["variational"],

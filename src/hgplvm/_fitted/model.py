@@ -20,6 +20,7 @@ from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm._fitted.covariates import FittedCovariates
+from hgplvm._fitted.off_map import OffMap
 from hgplvm._fitted.predictions import Predictions
 from hgplvm._fitted.rates import RateUnits
 from hgplvm._fitted.units import Units
@@ -59,6 +60,8 @@ class FittedModel:
         Factors of the predictive variance, by point and column.
     positions : Positions
         Joint posterior of the latents.
+    off_map : OffMap
+        What training rows leave unexplained.
     pose : Pose
         The isometry to what users see.
     units : Units
@@ -67,6 +70,8 @@ class FittedModel:
         Fingerprints of the training rows.
     covariates : FittedCovariates, optional
         Covariates, and what is known of their effects.
+    sample : array [n, d], optional
+        Some of the training rows, centred, to tell whether they call for curvature.
     single : bool
         Whether users get numbers in single precision.
     bound : bool
@@ -84,10 +89,12 @@ class FittedModel:
     prior_scale: float
     residuals: ResidualScale
     positions: Positions
+    off_map: OffMap
     pose: Pose
     units: Units
     digests: Array
     covariates: FittedCovariates | None = None
+    sample: Array | None = None
     single: bool = False
     bound: bool = False
     variational: bool = False
@@ -151,15 +158,19 @@ class FittedModel:
         z = error / spread.sqrt()
         seen = None if observed is None else observed[rows].double()
         residuals = ResidualScale.of(manifold, latents[sites], nearby, z, seen)
+        noises = _whole(row_noise if score_noise is None else score_noise, noise, points[:, 0])
         positions = Positions.of(
             tagged,
             points,
             data.double(),
-            _whole(row_noise if score_noise is None else score_noise, noise, points[:, 0]),
+            noises,
             prior_scale=max(scale, 1e-6),
             observed=_shares(observed, data),
             free_length_scale=free_length_scale,
         )
+        error, spread = predictions.residuals(predictor, points, positions.rows, data.double())
+        own = noises[positions.rows] + spread
+        off_map = OffMap.of(positions.rows, error / own.sqrt()[:, None])
         pose = Pose.of(manifold, latents, center)
         model = cls(
             covariance,
@@ -171,6 +182,7 @@ class FittedModel:
             max(scale, 1e-6),
             residuals,
             positions,
+            off_map,
             pose,
             units,
             covariates=covariates,
@@ -192,6 +204,7 @@ class FittedModel:
             prior_root=function(self.prior_root),
             residuals=residuals,
             positions=self.positions.mapped(function),
+            off_map=self.off_map.mapped(function),
             pose=pose,
             covariates=None if self.covariates is None else self.covariates.mapped(function),
             _engines={},
@@ -307,6 +320,22 @@ class FittedModel:
         found = self.manifold.pairwise_distance(points).fill_diagonal_(0.0)
         distances: Array = self.units.latent * found.numpy()
         return distances
+
+    def scale(self, n_draws: int = 100, n_rows: int = 300) -> tuple[float, float, float]:
+        """Median distance between the latents, in curvature radii, and its 90% interval."""
+        generator = torch.Generator().manual_seed(0)
+        rows = torch.randperm(len(self.latents), generator=generator)[:n_rows]
+        pairs = torch.triu_indices(len(rows), len(rows), 1)
+
+        def median(x: Tensor) -> float:
+            return float(self.manifold.distance(x[pairs[0]], x[pairs[1]]).median())
+
+        draws = self.positions.draws(self.latents, n_draws, generator, rows=rows)
+        found = np.array([median(x) for x in draws])
+        # positions that are drawn scatter once more around positions that scatter already
+        middle = median(self.latents[rows])
+        low, high = np.quantile(found / np.median(found), [0.05, 0.95])
+        return middle, middle * float(low), middle * float(high)
 
     # --- rows -----------------------------------------------------------------------------
 

@@ -31,12 +31,16 @@ class ModelRows:
         Noise variances of the rows, where the model knows that rows differ.
     beyond : Array [n]
         Log densities, in units of the data, that a density in the model's units leaves out.
+    squares, counts : Array [n], optional
+        Sum of squares of the entries beyond the signal, and how many these are.
     """
 
     values: Array
     observed: Array
     noise: Array | None
     beyond: Array
+    squares: Array | None = None
+    counts: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,14 @@ class Units:
         known: Array = np.any(observed, axis=1)  # a row of which nothing is known has the density 1
         seen = np.repeat(known[:, None], self.signal.rank, axis=1)
         noise = scores.inflation * nu / self.data**2
-        return ModelRows(scores.values / self.data, seen, noise, np.where(known, beyond, 0.0))
+        return ModelRows(
+            scores.values / self.data,
+            seen,
+            noise,
+            np.where(known, beyond, 0.0),
+            scores.squares,
+            scores.counts,
+        )
 
     def _log_slopes(self, rows: Array, observed: Array) -> Array:
         """Sum over the observed entries of each row of the logarithms of the mean's slopes [n]."""

@@ -145,6 +145,13 @@ class Candidates:
             for scale, latents in source.probes(scales, sample):
                 self._probes.setdefault((kind, scale), []).append(latents)
 
+    def probes(self) -> Iterator[tuple[float, Tensor]]:
+        """Sizes and latents of all starts, in the order of the rows, which are one sample."""
+        for (_, scale), samples in self._probes.items():
+            latents = torch.empty_like(samples[0])
+            latents[self._order] = samples[0]
+            yield scale, latents
+
     @property
     def probe_rows(self) -> Tensor:
         """Indices of the probe's rows."""

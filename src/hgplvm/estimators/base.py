@@ -227,6 +227,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
                 rows = replace(rows, data=objective.scores, noise=objective.noise)
                 problem = self._settled(problem, objective)
             self._model = self._fitted(inner, final, rows, problem)
+            self._model = self._referred(data, problem)
         self._show()
         self._report(result, start, self._describe(objective, problem.units, volume, value, final))
         self._report_noise(inner, final, problem)
@@ -602,11 +603,19 @@ class BaseGPLVM(ShownModel, FittedMethods):
             units=problem.units,
             covariates=covariates,
             digests=problem.digests,
+            sample=problem.sample,
             free_length_scale="length_scale" in parameters.free,
             single=self.dtype == "float32",
             bound=self._bounded,
             variational=self._variational,
         )
+
+    def _referred(self, data: Any, problem: Problem) -> FittedModel:
+        """Return the fitted model with what is beyond it in training rows."""
+        chosen = self._model.off_map.rows.numpy()
+        coded = None if problem.coded is None else problem.coded.some(chosen)
+        off_map = self._engine().referred(data[chosen], coded)
+        return replace(self._model, off_map=off_map.mapped(lambda t: t.cpu()), _engines={})
 
     def _prior(self, parameters: Parameters, rows: Rows) -> tuple[Tensor, float] | None:  # noqa: ARG002
         """Root and scale of the prior of new rows; None takes those of the latents."""

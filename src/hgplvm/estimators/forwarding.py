@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from typing import Any, Literal, Self, overload
 
 import numpy as np
@@ -15,6 +16,7 @@ from torch import Tensor
 from hgplvm import _storage as storage
 from hgplvm import _validation as check
 from hgplvm._covariates import Coded
+from hgplvm._curvature import Curvature, judge
 from hgplvm._fitted.engine import Engine
 from hgplvm._fitted.files import class_name, kernel_tree, model_tree
 from hgplvm._fitted.model import FittedModel
@@ -22,6 +24,7 @@ from hgplvm._fitted.rates import RateUnits
 from hgplvm._init.counts import check_counts
 from hgplvm._typing import Array
 from hgplvm.kernels import Kernel
+from hgplvm.manifolds import Hyperbolic
 
 __all__ = ["ATTRIBUTES", "OPTIONAL", "FittedMethods"]
 
@@ -74,6 +77,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         covariates: object = None,
         return_std: Literal[False] = False,
         return_cov: Literal[False] = False,
+        return_off_map: Literal[False] = False,
     ) -> Array: ...
     @overload
     def transform(
@@ -83,7 +87,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         covariates: object = None,
         return_std: bool = False,
         return_cov: bool = False,
-    ) -> Array | tuple[Array, Array]: ...
+        return_off_map: bool = False,
+    ) -> Any: ...
     def transform(
         self,
         X: object,
@@ -91,11 +96,14 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         covariates: object = None,
         return_std: bool = False,
         return_cov: bool = False,
-    ) -> Array | tuple[Array, Array]:
+        return_off_map: bool = False,
+    ) -> Any:
         """Find the latents of new rows: those that maximise their posterior density.
 
         A row that equals one of the training data, entry by entry, keeps the latent that the fit
-        gave it, so that ``fit_transform`` and ``fit`` with ``transform`` agree.
+        gave it, so that ``fit_transform`` and ``fit`` with ``transform`` agree. Every row is
+        embedded by itself: it gets the same latent alone as among others, to nine digits (sums are
+        taken in another order); rows of a new batch are the exception.
 
         Parameters
         ----------
@@ -110,6 +118,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Whether to return the posterior standard deviations, too.
         return_cov : bool, default=False
             Whether to return posterior covariances instead; not together with `return_std`.
+        return_off_map : bool, default=False
+            Whether to return how well the model explains each row, too.
 
         Returns
         -------
@@ -121,10 +131,15 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             and the map there. A row of NaN alone has the prior's.
         cov : array of shape (n_rows, n_components, n_components)
             With `return_cov`: covariances in that frame.
+        off_map : array of shape (n_rows,)
+            With `return_off_map`, last: a p-value, the share of training rows that are as unusual
+            for the model as this row. Rows that are not of the kind that the model was fitted to,
+            such as an unseen cell type, have small ones; their latents mean little.
         """
         engine = self._engine()
         check.check_flag(self._name, "return_std", return_std)
         check.check_flag(self._name, "return_cov", return_cov)
+        check.check_flag(self._name, "return_off_map", return_off_map)
         if return_std and return_cov:
             raise ValueError(
                 "transform returns standard deviations or covariances, not both: the first are the "
@@ -134,11 +149,14 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         known = found.known >= 0
         embedding = self._model.chart(engine.shown(found.x))
         embedding[known] = self.embedding_[found.known[known]]
-        if not (return_std or return_cov):
-            return embedding
-        cov = engine.covariances(found)
-        cov[known] = self.posterior_cov_[found.known[known]]
-        return embedding, cov if return_cov else _roots(cov)
+        results = [embedding]
+        if return_std or return_cov:
+            cov = engine.covariances(found)
+            cov[known] = self.posterior_cov_[found.known[known]]
+            results.append(cov if return_cov else _roots(cov))
+        if return_off_map:
+            results.append(engine.off_map(found))
+        return results[0] if len(results) == 1 else tuple(results)
 
     def score(self, X: object, y: object = None, *, covariates: object = None) -> float:  # noqa: ARG002
         """Mean log predictive density of rows at their inferred latents.
@@ -321,6 +339,42 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         check_is_fitted(self)
         points = None if P is None else self._model.coordinates(self._name, "P", P)
         return self._model.distances(points)
+
+    def curvature(self, *, quick: bool = False) -> Curvature:
+        """Say whether the data call for a curved space, or a plane explains them as well.
+
+        Of a sample of the training rows (:mod:`hgplvm._curvature`): whether group means lie in a
+        plane, whether distances add up as on a tree, whether there is a hierarchy and not a star,
+        and whether latents in curved space predict held-out entries of held-out rows better than
+        latents in flat space.
+
+        Parameters
+        ----------
+        quick : bool, default=False
+            Whether to leave out the prediction where it cannot change the verdict.
+
+        Returns
+        -------
+        Curvature
+            ``curved``, the verdict, ``reason`` in words, and the evidence. Printed, it says all of
+            it in a few lines; :func:`hgplvm.pl.curvature` draws it.
+        """
+        check_is_fitted(self)
+        check.check_flag(self._name, "quick", quick)
+        model = self._model
+        if not isinstance(model.manifold, Hyperbolic):
+            raise ValueError(
+                f"{self._name} is not hyperbolic, and only a hyperbolic model can say how curved "
+                "the data are: fit one, such as HGPLVM, and ask that."
+            )
+        if model.sample is None:
+            raise ValueError(
+                f"{self._name} was kept without the sample of rows that tells whether data are "
+                "curved: fit it again."
+            )
+        middle, low, high = model.scale()
+        found = judge(model.sample, quick=quick)
+        return replace(found, scale=middle, scale_low=low, scale_high=high)
 
     # --- files ----------------------------------------------------------------------------
 

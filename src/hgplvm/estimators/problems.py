@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 from torch import Tensor
 
 from hgplvm._counts import CountRows, RateModel
@@ -17,6 +18,7 @@ from hgplvm._fitted import RateUnits, Units, row_digests
 from hgplvm._init.alignment import aligned
 from hgplvm._init.counts import start_counts
 from hgplvm._init.imputation import fill_gaps
+from hgplvm._log_counts import log_normalised
 from hgplvm._means import ColumnMeans, Mean
 from hgplvm._preparation import Preparation, prepare
 from hgplvm._typing import Array
@@ -32,6 +34,8 @@ logger = logging.getLogger(__name__)
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # least variance of a missing entry, as a share of the data's
 SMALLEST_VARIANCE = 1e-9
+# rows and columns of the sample that a model keeps
+SAMPLE_ROWS, SAMPLE_COLUMNS = 300, 2000
 
 
 @dataclass(frozen=True)
@@ -150,6 +154,8 @@ class Problem:
         Which of the user's entries are observed.
     rates, counts : RateModel, CountRows, optional
         Of a fit to counts.
+    sample : Array [n, d]
+        Some of the user's rows, centred and without covariates, of counts their logarithms.
     """
 
     rows: Rows
@@ -164,6 +170,7 @@ class Problem:
     counts: CountRows | None = None
     covariates: Covariates | None = None
     coded: Coded | None = field(default=None, repr=False)
+    sample: Array = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32), repr=False)
 
 
 def gaussian_problem(
@@ -239,8 +246,25 @@ def gaussian_problem(
         volume,
         None if ready.signal is None else beyond,
         observed,
+        sample=_sample(ready.residuals, None if ready.effects is not None else design, seed),
     )
     return _with_covariates(problem, covariates)
+
+
+def _sample(rows: Array, design: Array | None, seed: int) -> Array:
+    """Rows of which is asked after the fit whether they call for curvature; NaN where missing."""
+    chosen = np.random.RandomState(seed).permutation(len(rows))[:SAMPLE_ROWS]
+    found = np.asarray(rows[chosen], dtype=float)
+    seen = ~np.isnan(found)
+    found = found - np.where(seen, found, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    if found.shape[1] > SAMPLE_COLUMNS:
+        squares = np.where(seen, np.square(found), 0.0).sum(0)
+        kept = np.argsort(-squares, kind="stable")[:SAMPLE_COLUMNS]
+        found = found[:, np.sort(kept)]
+    if design is not None and design.shape[1]:
+        own = design[chosen]
+        found = found - own @ np.linalg.lstsq(own, np.nan_to_num(found), rcond=None)[0]
+    return found.astype(np.float32)
 
 
 def _gaussian_rows(
@@ -314,8 +338,18 @@ def count_problem(
         lambda _: 0.0,
         rates=start.model,
         counts=start.rows,
+        sample=_sample_of_counts(counts, design, seed),
     )
     return _with_covariates(problem, covariates)
+
+
+def _sample_of_counts(counts: Any, design: Array | None, seed: int) -> Array:
+    chosen = np.random.RandomState(seed).permutation(counts.shape[0])[:SAMPLE_ROWS]
+    some = counts[chosen]
+    some = some if issparse(some) else np.nan_to_num(some)
+    logs = log_normalised(some)[0]
+    dense = logs.toarray() if issparse(logs) else np.asarray(logs)
+    return _sample(dense, None if design is None else design[chosen], seed)
 
 
 def _batches(covariates: tuple[Covariates, Coded] | None) -> Array | None:

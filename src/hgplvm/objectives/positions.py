@@ -253,17 +253,25 @@ class Positions:
         modes = self.modes_at(points, points)
         return self.own + modes @ modes.mT
 
-    def draws(self, points: Tensor, n_draws: int, generator: torch.Generator) -> Tensor:
-        """Draw positions of all training rows together: [n_draws, N, ·]."""
+    def draws(
+        self,
+        points: Tensor,
+        n_draws: int,
+        generator: torch.Generator,
+        *,
+        rows: Tensor | None = None,
+    ) -> Tensor:
+        """Draw positions of training rows together, by default of all: [n_draws, n, ·]."""
         manifold = _bare(self.covariance.manifold)
-        modes = self.modes_at(points, points)
-        root = torch.linalg.cholesky(_positive(self.own))
+        latents = points if rows is None else points[rows]
+        modes = self.modes_at(points, latents)
+        root = torch.linalg.cholesky(_positive(self.own if rows is None else self.own[rows]))
         found = []
         for _ in range(n_draws):
             z = torch.randn(modes.shape[2], generator=generator, dtype=torch.float64).to(modes)
             own = torch.randn(*modes.shape[:2], generator=generator, dtype=torch.float64).to(modes)
             v = modes @ z + (root @ own.unsqueeze(-1)).squeeze(-1)
-            found.append(manifold.inside(manifold.displaced(points, v)))
+            found.append(manifold.inside(manifold.displaced(latents, v)))
         return torch.stack(found)
 
 
