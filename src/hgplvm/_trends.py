@@ -1,0 +1,294 @@
+"""Trends of features along a lineage: what the model decodes, and what the rows say, with bands.
+
+A model sees few directions of many columns, and smooths them over the map. So the shape s_g(u) that
+it decodes along a lineage, at the position u, is one thing that a trend may be made of, and not all
+of it. The trend of a feature (of counts of its logarithm) is a Gaussian process along the lineage
+
+    f_g ~ GP(m_g, c² + s_g(u) s_g(u') + τ_g² ρ(|u - u'|/ℓ_g)),    ρ(r) = (1 + √3 r) exp(-√3 r)
+
+around its mean m_g, with a level that the data decide (a large c), and amplitude τ and length ℓ by
+the evidence of each feature, from a small grid. (With the decoded shape as the mean, and not in the
+covariance, its own noise would be taken for a trend.) Rows count as much as they belong to the
+lineage, in bins along it; counts with their own likelihood (Newton's method, and a normal posterior
+around its end), other data with a noise variance for each feature. The derivative is that of the
+posterior.
+
+Where a row is along a lineage is known up to a standard deviation w(u): rows shift, and with the
+map they shift together. This displaces a trend by as much, and ``w² f'²`` is added to its variance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.sparse import issparse
+
+from hgplvm._typing import Array
+
+__all__ = ["Binned", "Trend", "fit_trend", "gather"]
+
+# variance of the level, and the grid of amplitudes and lengths (shares of the lineage)
+LEVEL = 1.0
+AMPLITUDES, LENGTHS = (0.03, 0.1, 0.25, 0.6, 1.2), (0.12, 0.3, 0.8)
+# steps of Newton's method, and the longest of each
+STEPS, LONGEST = 8, 2.0
+# least noise variance, as a share of a feature's variance; and least information of a bin
+SMALLEST = 1e-9
+# features that are worked on at a time
+AT_ONCE = 256
+# logarithms beyond which rates are not numbers
+LARGEST_LOG = 300.0
+
+
+@dataclass(frozen=True)
+class Binned:
+    """Rows of a lineage, gathered at T positions.
+
+    Attributes
+    ----------
+    positions : array [T]
+        Distances from the root.
+    base : array [T, G]
+        What the model decodes there: of counts the logarithm of the rate of a median cell.
+    total : array [T, G]
+        Weighted sums of the rows.
+    size : array [T]
+        Weighted sums of the sizes of the cells, of other data of the rows.
+    variance : array [G]
+        Of counts the dispersion φ, of other data the noise variance.
+    effective : array [T]
+        Sums of weights.
+    doubt : array [T]
+        Standard deviation of a row's position there.
+    counts : bool
+        Whether rows are counts.
+    """
+
+    positions: Array
+    base: Array
+    total: Array
+    size: Array
+    variance: Array
+    effective: Array
+    doubt: Array
+    counts: bool
+
+
+@dataclass(frozen=True)
+class Trend:
+    """Trends of features: mean, standard deviation, and derivative, on the scale of `base`.
+
+    Attributes
+    ----------
+    positions : array [T]
+        Distances from the root.
+    mean, std : array [T, G]
+        Of counts, of the logarithm of the rate.
+    slope, slope_std : array [T, G]
+        Derivative by the position.
+    covariance : array [G, T, T]
+        Posterior covariance of the mean.
+    counts : bool
+        Whether the mean is a logarithm.
+    """
+
+    positions: Array
+    mean: Array
+    std: Array
+    slope: Array
+    slope_std: Array
+    covariance: Array
+    counts: bool
+
+    def band(self, level: float) -> tuple[Array, Array, Array]:
+        """Mean, and the ends of the band that holds it with a probability, on the data's scale."""
+        from scipy.stats import norm
+
+        wide = float(norm.ppf(0.5 + 0.5 * level)) * self.std
+        found = self.mean, self.mean - wide, self.mean + wide
+        if not self.counts:
+            return found
+        return tuple(np.exp(np.minimum(part, LARGEST_LOG)) for part in found)  # type: ignore[return-value]
+
+
+def gather(
+    positions: Array,
+    base: Array,
+    rows: Any,
+    where: Array,
+    weights: Array,
+    std: Array,
+    *,
+    sizes: Array | None = None,
+    dispersion: Array | None = None,
+) -> Binned:
+    """Gather rows [n, G] of a lineage at the nearest of T positions.
+
+    Parameters
+    ----------
+    where, weights, std : array [n]
+        Positions of the rows, how much each belongs to the lineage, and how sure its position is.
+    sizes : array [n], optional
+        Sizes of the cells, in units of the median, where rows are counts.
+    dispersion : array [G], optional
+        φ of counts.
+    """
+    t, g = base.shape
+    edges = 0.5 * (positions[1:] + positions[:-1])
+    at = np.searchsorted(edges, where)
+    some = np.flatnonzero(weights > 0)
+    total, effective, doubt = np.zeros((t, g)), np.zeros(t), np.zeros(t)
+    size, squares = np.zeros(t), np.zeros(g)
+    counts = sizes is not None
+    for b in range(t):
+        members = some[at[some] == b]
+        if not len(members):
+            continue
+        w = weights[members]
+        block = rows[members]
+        block = block.toarray() if issparse(block) else np.asarray(block, dtype=float)
+        seen = ~np.isnan(block)
+        total[b] = w @ np.where(seen, block, base[b] if not counts else 0.0)
+        effective[b] = w.sum()
+        doubt[b] = math.sqrt(float(w @ np.square(std[members])) / w.sum())
+        size[b] = w @ sizes[members] if sizes is not None else w.sum()
+        if not counts:
+            mean = total[b] / w.sum()
+            squares += w @ np.where(seen, np.square(block - mean), 0.0)
+    known = effective > 0
+    if known.any():  # where there are no rows, positions are as sure as nearby
+        doubt = np.interp(positions, positions[known], doubt[known])
+    if counts:
+        variance = np.zeros(g) if dispersion is None else np.asarray(dispersion, dtype=float)
+    else:  # around the means of the bins
+        degrees = max(effective.sum() - known.sum(), 1.0)
+        variance = squares / degrees + SMALLEST * (np.square(base).mean(0) + 1e-300)
+    return Binned(positions, base, total, size, variance, effective, doubt, counts)
+
+
+def fit_trend(binned: Binned) -> Trend:
+    """Find the trends of all features."""
+    starts = range(0, binned.base.shape[1], AT_ONCE)
+    parts = [_fit(binned, slice(start, start + AT_ONCE)) for start in starts]
+    mean = np.concatenate([part[0] for part in parts], axis=1)
+    covariance = np.concatenate([part[1] for part in parts])
+    positions = binned.positions
+    slopes = _difference(positions)
+    displaced = np.square(binned.doubt[:, None] * (slopes @ mean))
+    variance = np.diagonal(covariance, axis1=1, axis2=2).T + displaced
+    slope_variance = np.einsum("ta,gab,tb->tg", slopes, covariance, slopes, optimize=True)
+    return Trend(
+        positions,
+        mean,
+        np.sqrt(np.maximum(variance, 0.0)),
+        slopes @ mean,
+        np.sqrt(np.maximum(slope_variance, 0.0)),
+        covariance,
+        binned.counts,
+    )
+
+
+def _fit(binned: Binned, some: slice) -> tuple[Array, Array]:
+    """Posterior mean [T, g] and covariance [g, T, T] of some features: of the best kernel each."""
+    u = binned.positions
+    apart = np.abs(u[:, None] - u[None]) / max(float(u[-1] - u[0]), 1e-12)
+    shape = binned.base[:, some].T  # [g, T]
+    weights = np.maximum(binned.effective, 1e-9) / np.maximum(binned.effective, 1e-9).sum()
+    shape = shape - (shape @ weights)[:, None]
+    level, unit = _level(binned, some)
+    outer = LEVEL * np.square(unit)[:, None, None] + shape[:, :, None] * shape[:, None, :]
+    outer = outer + 1e-8 * np.square(unit)[:, None, None] * np.eye(len(u))
+    best = np.full(len(shape), -np.inf)
+    mean, covariance = np.zeros_like(shape), np.zeros((*shape.shape, len(u)))
+    for length in LENGTHS:
+        r = math.sqrt(3.0) * apart / length
+        rho = (1.0 + r) * np.exp(-r)
+        for amplitude in AMPLITUDES:
+            kernel = outer + np.square(amplitude * unit)[:, None, None] * rho
+            value, m, c = _posterior(binned, some, level, kernel)
+            better = value > best
+            best = np.where(better, value, best)
+            mean[better], covariance[better] = m[better], c[better]
+    return (level + mean).T, covariance
+
+
+def _level(binned: Binned, some: slice) -> tuple[Array, Array]:
+    """Mean of each feature [g, 1], and the unit of its changes [g]: 1 for logarithms."""
+    total = binned.total[:, some]
+    if binned.counts:
+        level = np.log((total.sum(0) + 0.5) / max(binned.size.sum(), 1e-300))
+        return level[:, None], np.ones(total.shape[1])
+    known = binned.effective > 0
+    means = total[known] / binned.effective[known, None]
+    level = total.sum(0) / max(binned.effective.sum(), 1e-300)
+    spread = np.sqrt(np.square(means - level).mean(0) + binned.variance[some])
+    return level[:, None], np.asarray(np.maximum(spread, 1e-150))
+
+
+def _posterior(binned: Binned, some: slice, level: Array, k: Array) -> tuple[Array, Array, Array]:
+    """Evidence [g], mean [g, T] and covariance [g, T, T] of f - m, by Laplace's method."""
+    eye = np.eye(k.shape[1])
+    total = binned.total[:, some].T
+    variance = binned.variance[some, None]
+    delta = np.zeros_like(total)
+    steps = STEPS if binned.counts else 1
+    for _ in range(steps):
+        score, information, _ = _likelihood(binned, level + delta, total, variance)
+        # (K⁻¹ + W) δ' = W δ + s, with B = I + W K
+        b = eye + information[:, :, None] * k
+        right = information * delta + score
+        moved = (k @ np.linalg.solve(b, right[:, :, None]))[:, :, 0]
+        step = moved - delta
+        if binned.counts:
+            longest = np.abs(step).max(axis=1, keepdims=True)
+            step *= LONGEST / np.maximum(longest, LONGEST)
+        delta = delta + step
+    _, information, value = _likelihood(binned, level + delta, total, variance)
+    b = eye + information[:, :, None] * k
+    solved = np.linalg.solve(b, information[:, :, None] * k)
+    covariance = k - k @ solved
+    fitted = np.linalg.solve(k, delta[:, :, None])[:, :, 0]
+    log_det = np.linalg.slogdet(b)[1]
+    evidence = value - 0.5 * (delta * fitted).sum(1) - 0.5 * log_det
+    return evidence, delta, 0.5 * (covariance + covariance.transpose(0, 2, 1))
+
+
+def _likelihood(
+    binned: Binned, eta: Array, total: Array, variance: Array
+) -> tuple[Array, Array, Array]:
+    """Slope and information of each bin [g, T], and the log likelihood [g]."""
+    if not binned.counts:
+        residual = total - binned.effective * eta
+        mean = total / np.maximum(binned.effective, 1e-300)
+        misfit = binned.effective * np.square(mean - eta)
+        return (
+            residual / variance,
+            np.broadcast_to(binned.effective / variance, eta.shape),
+            -0.5 * (misfit / variance).sum(1),
+        )
+    # cells of a bin as one, of their mean size: μ of a cell, of which there are `effective`
+    cells = np.maximum(binned.effective, 1e-300)
+    rate = np.exp(np.clip(eta, -LARGEST_LOG, LARGEST_LOG)) * (binned.size / cells)
+    spread = 1.0 + variance * rate
+    score = (total - cells * rate) / spread
+    information = cells * rate / spread
+    log_rate = np.log(np.maximum(rate, 1e-300))
+    # Σ y log μ - (y + n/φ) log(1 + φμ), and its limit for φ = 0
+    phi = np.maximum(variance, 1e-12)
+    value = total * (log_rate - np.log(spread)) - cells * np.log1p(phi * rate) / phi
+    return score, information, value.sum(1)
+
+
+def _difference(u: Array) -> Array:
+    """Matrix [T, T] of central differences."""
+    n = len(u)
+    found = np.zeros((n, n))
+    for i in range(n):
+        a, b = max(i - 1, 0), min(i + 1, n - 1)
+        gap = max(float(u[b] - u[a]), 1e-300)
+        found[i, b] += 1.0 / gap
+        found[i, a] -= 1.0 / gap
+    return found
