@@ -97,6 +97,53 @@ class Keys:
         return f"{self.name}_pseudotime_std"
 
     @property
+    def off_map(self) -> str:
+        """How well the model explains new rows, a p-value, in obs."""
+        return f"{self.name}_off_map"
+
+    @property
+    def branch(self) -> str:
+        """Likeliest branch of the skeleton, in obs."""
+        return f"{self.name}_branch"
+
+    @property
+    def position(self) -> str:
+        """Distance from the root along the skeleton, in obs."""
+        return f"{self.name}_position"
+
+    @property
+    def position_std(self) -> str:
+        """Standard deviation of that, in obs."""
+        return f"{self.name}_position_std"
+
+    @property
+    def branches(self) -> str:
+        """Probabilities of the branches, in obsm."""
+        return f"{self.name}_branches"
+
+    @property
+    def fates(self) -> str:
+        """Probabilities of the terminal states, in obsm."""
+        return f"{self.name}_fates"
+
+    @property
+    def stability(self) -> str:
+        """How well other fits keep a row's distances, in obs."""
+        return f"{self.name}_stability"
+
+    @property
+    def of_positions(self) -> tuple[str, ...]:
+        """Columns of obs that hold for these positions alone."""
+        return (
+            self.pseudotime,
+            self.pseudotime_std,
+            self.branch,
+            self.position,
+            self.position_std,
+            self.stability,
+        )
+
+    @property
     def uns(self) -> str:
         """Parameters, history and the model itself, in uns."""
         return self.name

@@ -46,7 +46,7 @@ from hgplvm.covariance import CovarianceFunction
 from hgplvm.kernels import Exponential
 from hgplvm.manifolds import Flat, Hyperbolic, Manifold
 
-__all__ = ["ROWS", "Curvature", "judge"]
+__all__ = ["ROWS", "UNDECIDED", "Curvature", "judge"]
 
 # rows that are looked at
 ROWS = 300
@@ -67,6 +67,8 @@ PATH_MEANS, PATH_NEIGHBORS, PATH_REPEATS = 48, 5, 3
 SPLITS, FOLDS = 3, 5
 SCALES, LENGTHS = (1.0, 1.5, 2.0, 3.0, 4.0, 5.0), (1.5, 4.0, 12.0, 50.0)
 SHARES = (0.95, 0.9, 0.8, 0.65, 0.5, 0.3, 0.1, 0.03)
+# reason where distances alone do not decide
+UNDECIDED = "undecided: distances alone do not tell"
 # columns up to which they are turned; with fewer than so many there are no halves
 TURNED_COLUMNS = 300
 FEWEST_COLUMNS, FEWEST_ROWS = 4, 40
@@ -151,7 +153,7 @@ def judge(rows: Array, *, seed: int = 0, quick: bool = False) -> Curvature:
     seed : int
         Seed of all choices.
     quick : bool
-        Whether to leave out the gain where the verdict does not depend on it.
+        Whether to leave out the gain; what is then not decided counts as flat, with this reason.
     """
     random = np.random.RandomState(seed)
     rows = np.asarray(rows, dtype=float)
@@ -201,9 +203,8 @@ def judge(rows: Array, *, seed: int = 0, quick: bool = False) -> Curvature:
     failed = next((words for words, passed in gates.items() if not passed), "")
     # NaN compares false, so that a defect that cannot be computed fails a gate
     by_defect = (FLAT_DEFECT - defect) / max(error, LEAST_ERROR) if math.isfinite(error) else 0.0
-    known = bool(failed) or by_defect / math.sqrt(2.0) >= ENOUGH
     gain_z = 0.0
-    if rows.shape[1] >= FEWEST_COLUMNS and not (quick and known):
+    if rows.shape[1] >= FEWEST_COLUMNS and not quick:
         gain, gain_error, gains = _gain(rows, seed)
         gain_z = gain / max(gain_error, 1e-300)
     # half of few columns finds rows badly, so that a loss says little
@@ -212,6 +213,8 @@ def judge(rows: Array, *, seed: int = 0, quick: bool = False) -> Curvature:
     reason = failed or "a plane explains these data as well"
     if curved:
         reason = f"curved by {z:.1f} standard errors"
+    elif quick and not failed:
+        reason = UNDECIDED
     return Curvature(
         curved,
         reason,

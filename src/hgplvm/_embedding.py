@@ -12,6 +12,7 @@ from sklearn.base import clone
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm._anndata import Keys
+from hgplvm._columns import aligned
 from hgplvm._counts import LIKELIHOODS
 from hgplvm._covariates import level
 from hgplvm._typing import Array
@@ -28,6 +29,7 @@ __all__ = [
     "covariate_names",
     "estimator_of",
     "likelihood_of",
+    "matched",
     "placed",
     "results_of",
     "rms_std",
@@ -125,14 +127,35 @@ def batch_mixing_of(estimator: BaseGPLVM, values: Any, batch: Array) -> tuple[fl
     )
 
 
+def matched(owner: str, matrix: ad.Matrix, features: Array) -> Any:
+    """Return new rows with the columns of the fit, in its order; NaN where there are none."""
+    columns, wanted = matrix.columns.astype(str), features.astype(str)
+    if "use_rep" in matrix.source and not set(wanted) <= set(columns):
+        if matrix.values.shape[1] != len(features):
+            raise ValueError(
+                f"{owner} needs the {len(features)} columns of the representation that was fitted. "
+                f"Got {matrix.values.shape[1]} instead: project the new rows onto the same axes."
+            )
+        return matrix.values
+    values, missing = aligned(matrix.values, columns.tolist(), wanted.tolist())
+    if len(missing) == len(wanted):
+        raise ValueError(
+            f"{owner} finds none of the {len(wanted)} columns of the fit ({missing[0]!r}, …) "
+            "among the new rows: check that both have the same kind of names in var_names."
+        )
+    if missing:
+        logger.warning("%d of %d columns are missing in the new rows", len(missing), len(wanted))
+    return values
+
+
 def placed(
     fitted: BaseGPLVM, rows: Any, covariates: dict[str, Array], *, new_batches: bool
-) -> tuple[Array, Array]:
-    """Positions and covariances of new rows; with `new_batches`, each new batch by itself."""
+) -> tuple[Array, Array, Array]:
+    """Positions, covariances and p-values of new rows; with `new_batches`, each batch by itself."""
     known = fitted._model.covariates
     if known is None:
-        embedding, covariance = fitted.transform(rows, return_cov=True)
-        return np.asarray(embedding), np.asarray(covariance)
+        found = fitted.transform(rows, return_cov=True, return_off_map=True)
+        return tuple(np.asarray(part) for part in found)  # type: ignore[return-value]
     coding, n_rows = known.coding, rows.shape[0]
     nothing = np.full(n_rows, None, dtype=object)
     covariates = {name: covariates.get(name, nothing) for name in coding.names}
@@ -155,18 +178,21 @@ def placed(
                 for g, w, new in zip(group, words, unseen, strict=True)
             ]
     points = np.zeros((n_rows, fitted.embedding_.shape[1]))
-    found = np.zeros((n_rows, points.shape[1], points.shape[1]))
+    covariance = np.zeros((n_rows, points.shape[1], points.shape[1]))
+    off_map = np.zeros(n_rows)
     for name in dict.fromkeys(group):
         at = np.flatnonzero(np.array(group) == name)
         own = {k: v[at] for k, v in covariates.items()}
         try:
-            points[at], found[at] = fitted.transform(rows[at], covariates=own, return_cov=True)
+            points[at], covariance[at], off_map[at] = fitted.transform(
+                rows[at], covariates=own, return_cov=True, return_off_map=True
+            )
         except ValueError as error:
             advice = "Rows of a new batch are embedded with new_batches=True."
             raise ValueError(
                 str(error).replace("For rows of a new batch pass None.", advice)
             ) from None
-    return points, found
+    return points, covariance, off_map
 
 
 def rms_std(covariance: Array) -> Array:
@@ -244,6 +270,9 @@ def write_positions(
         obs={keys.std: rms_std(covariance)},
         uns=uns or {},
     )
-    for name in (keys.pseudotime, keys.pseudotime_std):  # of positions that are no more
+    for name in keys.of_positions:  # that are no more
         if name in adata.obs:
             del adata.obs[name]
+    for name in (keys.branches, keys.fates):
+        if name in adata.obsm:
+            del adata.obsm[name]

@@ -55,7 +55,7 @@ class Binned:
         What the model decodes there: of counts the logarithm of the rate of a median cell.
     total : array [T, G]
         Weighted sums of the rows.
-    size : array [T]
+    size : array [T, G] or [T, 1]
         Weighted sums of the sizes of the cells, of other data of the rows.
     variance : array [G]
         Of counts the dispersion φ, of other data the noise variance.
@@ -124,6 +124,7 @@ def gather(
     *,
     sizes: Array | None = None,
     dispersion: Array | None = None,
+    shifts: Array | None = None,
 ) -> Binned:
     """Gather rows [n, G] of a lineage at the nearest of T positions.
 
@@ -135,14 +136,16 @@ def gather(
         Sizes of the cells, in units of the median, where rows are counts.
     dispersion : array [G], optional
         φ of counts.
+    shifts : array [n, G], optional
+        What covariates do to the rows, of counts to their logarithms.
     """
     t, g = base.shape
     edges = 0.5 * (positions[1:] + positions[:-1])
     at = np.searchsorted(edges, where)
     some = np.flatnonzero(weights > 0)
     total, effective, doubt = np.zeros((t, g)), np.zeros(t), np.zeros(t)
-    size, squares = np.zeros(t), np.zeros(g)
-    counts = sizes is not None
+    squares, counts = np.zeros(g), sizes is not None
+    size = np.zeros((t, 1 if shifts is None else g))
     for b in range(t):
         members = some[at[some] == b]
         if not len(members):
@@ -150,11 +153,16 @@ def gather(
         w = weights[members]
         block = rows[members]
         block = block.toarray() if issparse(block) else np.asarray(block, dtype=float)
+        if shifts is not None and not counts:
+            block = block - shifts[members]
         seen = ~np.isnan(block)
         total[b] = w @ np.where(seen, block, base[b] if not counts else 0.0)
         effective[b] = w.sum()
         doubt[b] = math.sqrt(float(w @ np.square(std[members])) / w.sum())
-        size[b] = w @ sizes[members] if sizes is not None else w.sum()
+        size[b] = w.sum()
+        if sizes is not None:
+            factors = 1.0 if shifts is None else np.exp(shifts[members])
+            size[b] = w @ (sizes[members, None] * factors)
         if not counts:
             mean = total[b] / w.sum()
             squares += w @ np.where(seen, np.square(block - mean), 0.0)
@@ -219,7 +227,9 @@ def _level(binned: Binned, some: slice) -> tuple[Array, Array]:
     """Mean of each feature [g, 1], and the unit of its changes [g]: 1 for logarithms."""
     total = binned.total[:, some]
     if binned.counts:
-        level = np.log((total.sum(0) + 0.5) / max(binned.size.sum(), 1e-300))
+        size = binned.size.sum(0)
+        size = size if len(size) == 1 else size[some]
+        level = np.log((total.sum(0) + 0.5) / np.maximum(size, 1e-300))
         return level[:, None], np.ones(total.shape[1])
     known = binned.effective > 0
     means = total[known] / binned.effective[known, None]
@@ -233,10 +243,11 @@ def _posterior(binned: Binned, some: slice, level: Array, k: Array) -> tuple[Arr
     eye = np.eye(k.shape[1])
     total = binned.total[:, some].T
     variance = binned.variance[some, None]
+    size = binned.size.T if binned.size.shape[1] == 1 else binned.size[:, some].T
     delta = np.zeros_like(total)
     steps = STEPS if binned.counts else 1
     for _ in range(steps):
-        score, information, _ = _likelihood(binned, level + delta, total, variance)
+        score, information, _ = _likelihood(binned, level + delta, total, variance, size)
         # (K⁻¹ + W) δ' = W δ + s, with B = I + W K
         b = eye + information[:, :, None] * k
         right = information * delta + score
@@ -246,7 +257,7 @@ def _posterior(binned: Binned, some: slice, level: Array, k: Array) -> tuple[Arr
             longest = np.abs(step).max(axis=1, keepdims=True)
             step *= LONGEST / np.maximum(longest, LONGEST)
         delta = delta + step
-    _, information, value = _likelihood(binned, level + delta, total, variance)
+    _, information, value = _likelihood(binned, level + delta, total, variance, size)
     b = eye + information[:, :, None] * k
     solved = np.linalg.solve(b, information[:, :, None] * k)
     covariance = k - k @ solved
@@ -257,7 +268,7 @@ def _posterior(binned: Binned, some: slice, level: Array, k: Array) -> tuple[Arr
 
 
 def _likelihood(
-    binned: Binned, eta: Array, total: Array, variance: Array
+    binned: Binned, eta: Array, total: Array, variance: Array, size: Array
 ) -> tuple[Array, Array, Array]:
     """Slope and information of each bin [g, T], and the log likelihood [g]."""
     if not binned.counts:
@@ -271,7 +282,7 @@ def _likelihood(
         )
     # cells of a bin as one, of their mean size: μ of a cell, of which there are `effective`
     cells = np.maximum(binned.effective, 1e-300)
-    rate = np.exp(np.clip(eta, -LARGEST_LOG, LARGEST_LOG)) * (binned.size / cells)
+    rate = np.exp(np.clip(eta, -LARGEST_LOG, LARGEST_LOG)) * (size / cells)
     spread = 1.0 + variance * rate
     score = (total - cells * rate) / spread
     information = cells * rate / spread

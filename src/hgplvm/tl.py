@@ -27,23 +27,34 @@ import torch
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
-from hgplvm._columns import aligned
 from hgplvm._embedding import (
     batches_of,
     covariate_names,
     estimator_of,
     likelihood_of,
+    matched,
     placed,
     results_of,
     write_positions,
 )
 from hgplvm._points import resolve_point
+from hgplvm._statements import branch_genes, curvature, lineages, say_if_flat, stability, trends
 from hgplvm._typing import Array
 from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.geometry import lorentz
 from hgplvm.manifolds import Hyperbolic, wrapped_normal
 
-__all__ = ["hgplvm", "model", "pseudotime", "transform"]
+__all__ = [
+    "branch_genes",
+    "curvature",
+    "hgplvm",
+    "lineages",
+    "model",
+    "pseudotime",
+    "stability",
+    "transform",
+    "trends",
+]
 
 logger = logging.getLogger(__name__)
 
@@ -171,6 +182,7 @@ def hgplvm(
         source["covariates"] = list(known)
     if batch_key is not None:
         source["batch_key"] = batch_key
+    say_if_flat(owner, estimator)
     found = results_of(estimator, matrix.columns, source, keep_model=keep_model)
     if known is not None:
         found |= batches_of(estimator, matrix.values, known, batch_key)
@@ -238,7 +250,8 @@ def transform(
     -------
     AnnData or None
         With `copy`, the copy; else nothing, and positions and uncertainty are set as by
-        :func:`hgplvm.tl.hgplvm`.
+        :func:`hgplvm.tl.hgplvm`, and ``obs["hgplvm_off_map"]``: a p-value that is small for cells
+        that the model does not explain, such as those of an unseen type.
     """
     owner = "tl.transform"
     for thing in (adata, reference):
@@ -266,18 +279,19 @@ def transform(
         fitted=params,
     )
     features = np.asarray(found["features"], dtype=object)
-    rows = _matched(owner, matrix, features)
+    rows = matched(owner, matrix, features)
     check.check_flag(owner, "new_batches", new_batches)
     known = fitted._model.covariates
     names = [] if known is None else list(known.coding.names)
     lacks = [] if known is None or not new_batches else [p.name for p in known.coding.categorical]
     there = [name for name in names if name in adata.obs or name not in lacks]
     covariates = ad.covariates_of(owner, adata, there) or {}
-    embedding, covariance = placed(fitted, rows, covariates, new_batches=new_batches)
+    embedding, covariance, off_map = placed(fitted, rows, covariates, new_batches=new_batches)
     if copy:
         adata = adata.to_memory() if adata.isbacked else adata.copy()
     uns = {keys.uns: _copied(found)}
     write_positions(adata, np.asarray(embedding), covariance, keys=keys, uns=uns)
+    ad.write(adata, obs={keys.off_map: off_map})
     return adata if copy else None
 
 
@@ -337,27 +351,6 @@ def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool 
 
 
 # --- parts ----------------------------------------------------------------------------------
-
-
-def _matched(owner: str, matrix: ad.Matrix, features: Array) -> Any:
-    """Return new rows with the columns of the fit, in its order; NaN where there are none."""
-    columns, wanted = matrix.columns.astype(str), features.astype(str)
-    if "use_rep" in matrix.source and not set(wanted) <= set(columns):
-        if matrix.values.shape[1] != len(features):
-            raise ValueError(
-                f"{owner} needs the {len(features)} columns of the representation that was fitted. "
-                f"Got {matrix.values.shape[1]} instead: project the new rows onto the same axes."
-            )
-        return matrix.values
-    values, missing = aligned(matrix.values, columns.tolist(), wanted.tolist())
-    if len(missing) == len(wanted):
-        raise ValueError(
-            f"{owner} finds none of the {len(wanted)} columns of the fit ({missing[0]!r}, …) "
-            "among the new rows: check that both have the same kind of names in var_names."
-        )
-    if missing:
-        logger.warning("%d of %d columns are missing in the new rows", len(missing), len(wanted))
-    return values
 
 
 def _copied(tree: Any) -> Any:

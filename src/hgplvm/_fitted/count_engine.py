@@ -29,6 +29,8 @@ __all__ = ["CountEngine"]
 TURNS = 3
 # pseudo-count of a new batch's shift, and the variance of logarithms of rates before it is seen
 SHIFT_COUNT, SHIFT_VARIANCE = 0.5, 1.0
+# cells by which the information of loadings is found, genes at a time, and the least information
+INFORMANTS, GENES_AT_ONCE, LEAST_INFORMATION = 1000, 256, 1e-2
 # least variance of a decoded score
 SMALLEST = 1e-8
 
@@ -163,6 +165,43 @@ class CountEngine(Engine):
         variance = variance if spread is None else variance + spread
         design = torch.from_numpy(coded.design).to(mean)
         return mean + effects, variance, None if self.rates.effects is None else design
+
+    def base(self, x: Tensor) -> Array:
+        """Logarithms of the rates of a cell of median size [n, G], a mean over batches."""
+        mean, _, design = self._scores(x, self.coded(None, len(x)))
+        return np.asarray(self.rates.log_rates_of(0.0 * mean[:, 0], mean, design).cpu().numpy())
+
+    def loading_variances(self, change: Tensor) -> Array:
+        """Return the same by the information that the counts of each gene hold of its loadings."""
+        scores = self._training_functions()
+        chosen = torch.randperm(len(scores), generator=torch.Generator().manual_seed(0))
+        chosen = chosen[:INFORMANTS].to(scores.device)
+        some = scores[chosen]
+        sizes = torch.from_numpy(self.log_sizes).to(some)[chosen]
+        rates = self.rates.log_rates_of(sizes, some, None).exp()
+        weights = self.rates.likelihood.information(rates) * (len(scores) / len(some))  # [n, G]
+        eye = LEAST_INFORMATION * torch.eye(some.shape[1]).to(some)
+        found = []
+        for part in torch.split(weights, GENES_AT_ONCE, dim=1):
+            # the level of a gene is estimated, too
+            sides = torch.cat([torch.ones_like(some[:, :1]), some], dim=1)
+            whole = torch.einsum("ng,ni,nj->gij", part, sides, sides)
+            level = whole[:, :1, 0].clamp_min(1e-300)
+            cross = whole[:, 0, 1:]
+            inner = whole[:, 1:, 1:] - cross.unsqueeze(2) * cross.unsqueeze(1) / level.unsqueeze(2)
+            solved = torch.linalg.solve(inner + eye, change.mT.expand(len(inner), -1, -1))
+            found.append((change * solved.mT).sum(2))
+        return np.asarray(torch.cat(found).mT.clamp_min(0.0).cpu().numpy())
+
+    def shifts(self, coded: Coded | None, columns: Array) -> Array | None:
+        """Return what covariates do to logarithms of rates of some genes [n, m]."""
+        if self.covariates is None or coded is None:
+            return None
+        design = torch.from_numpy(coded.design).to(self.latents)
+        whole = self.covariates.shift(design) @ self.rates.loadings.mT
+        if self.rates.effects is not None:
+            whole = whole + design @ self.rates.effects.mT
+        return np.asarray(whole[:, torch.from_numpy(columns).to(whole.device)].cpu().numpy())
 
     def sample(self, rows: Array, zeta: Array, random: np.random.RandomState) -> Array:
         """Draw counts at latents drawn around those of training cells, of the sizes of these."""

@@ -395,6 +395,41 @@ class Engine:
                 start += part.width
         return Coded(np.concatenate(parts, axis=1), tags, np.zeros(len(rows), dtype=bool))
 
+    # --- trends -------------------------------------------------------------------------
+
+    def base(self, x: Tensor) -> Array:
+        """Rows that are decoded at points [n, D], a mean over batches; of counts logarithms."""
+        return self.decode(x)[0]
+
+    def loading_variances(self, change: Tensor) -> Array:
+        """Variance [k, D] of a change of the functions [k, r] in the columns, from their loadings.
+
+        Loadings V of the signal were estimated from N rows: of a column with the noise variance b,
+        they have the covariance ``b (SᵀS)⁻¹``.
+        """
+        units = self.model.units
+        if units.signal is None:
+            return np.zeros((len(change), self.model.off_map.axes.shape[0]))
+        scores = self._training_functions()
+        gram = scores.mT @ scores + 1e-9 * torch.eye(scores.shape[1]).to(scores)
+        shape = (change * torch.linalg.solve(gram, change.mT).mT).sum(1).clamp_min(0.0)
+        noise = self.model.noise * units.data**2 * np.square(units.signal.scale)
+        return np.asarray(shape.cpu().numpy()[:, None] * noise)
+
+    def _training_functions(self) -> Tensor:
+        """Decode all training latents [N, r]."""
+        return self.function(self.latents, self.coded(None, len(self.latents)))
+
+    def shifts(self, coded: Coded | None, columns: Array) -> Array | None:
+        """Return what covariates do to some columns of rows [n, m]; None without covariates."""
+        if self.covariates is None or coded is None:
+            return None
+        design = torch.from_numpy(coded.design).to(self.latents)
+        units = self.model.units
+        linear = units.residuals(self.covariates.shift(design))
+        whole = linear + units.shift(coded.design)
+        return np.asarray(whole[:, columns])
+
     # --- what covariates explain ----------------------------------------------------------
 
     def explained(self) -> dict[str, float]:

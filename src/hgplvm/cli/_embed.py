@@ -359,12 +359,15 @@ def transform(
         from hgplvm._embedding import placed, results_of, rms_std, write_positions
 
         try:
-            points, covariance = placed(fitted, values, rows.covariates, new_batches=new_batch)
+            points, covariance, off_map = placed(
+                fitted, values, rows.covariates, new_batches=new_batch
+            )
         except ValueError as error:  # in the words of the command line
             words = str(error).replace("with new_batches=True", "if you add --new-batch")
             raise ValueError(words.replace("new_batches=True", "--new-batch")) from None
 
-        found = Embedded(points, rms_std(covariance), rows.labels, rows.names)
+        labels_too = {**rows.labels, "off_map": off_map}
+        found = Embedded(points, rms_std(covariance), labels_too, rows.names)
         if suffix(place) == ".h5ad":
             adata = rows.adata if rows.adata is not None else as_anndata(rows)
             kept = copy.copy(fitted)
@@ -374,6 +377,7 @@ def transform(
             source = {**rows.source, **{k: before[k] for k in BATCHES if k in before}}
             results = results_of(kept, np.array(columns), source, keep_model=True)
             write_positions(adata, points, covariance, uns={Keys().uns: results})
+            adata.obs[Keys().off_map] = off_map
             found = Embedded(points, found.std, rows.labels, rows.names, adata=adata)
         write_together({place: lambda path: write_embedding(path, found)})
     if not quiet:

@@ -17,6 +17,7 @@ from hgplvm import _storage as storage
 from hgplvm import _validation as check
 from hgplvm._covariates import Coded
 from hgplvm._curvature import Curvature, judge
+from hgplvm._fitted.decoded import Drivers, data_geodesic, drivers_at, drivers_between
 from hgplvm._fitted.engine import Engine
 from hgplvm._fitted.files import class_name, kernel_tree, model_tree
 from hgplvm._fitted.model import FittedModel
@@ -302,7 +303,9 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             return time
         return time, self._model.pseudotime_std(point)
 
-    def geodesic(self, a: object, b: object, n_points: int = 100) -> Array:
+    def geodesic(
+        self, a: object, b: object, n_points: int = 100, *, metric: str = "latent"
+    ) -> Array:
         """Points at equal distances along the geodesic between two points.
 
         `inverse_transform` decodes the rows along it.
@@ -313,6 +316,10 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             Where it begins and ends.
         n_points : int, default=100
             How many, both ends included.
+        metric : {"latent", "data"}, default="latent"
+            "latent" is the straight way on the map. "data" is the shortest in the decoder's metric,
+            with its uncertainty: it is long where decoded rows change and where they are not known,
+            so that the path goes around empty regions.
 
         Returns
         -------
@@ -321,8 +328,52 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """
         check_is_fitted(self)
         check.check_number(self._name, "n_points", n_points, low=2, integer=True)
-        start, end = (self._model.point(self._name, k, v) for k, v in (("a", a), ("b", b)))
-        return self._model.geodesic(start, end, n_points)
+        check.check_option(self._name, "metric", metric, ("latent", "data"))
+        model = self._model
+        start, end = (model.point(self._name, k, v) for k, v in (("a", a), ("b", b)))
+        if metric == "latent":
+            return model.geodesic(start, end, n_points)
+        self._check_hyperbolic("metric='data'")
+        first, last = (model.pose.points(point) for point in (start, end))
+        return model.chart(data_geodesic(self._engine(), first, last, n_points))
+
+    def drivers(self, at: object, *, reach: float | None = None) -> Drivers:
+        """Which columns make the map at a point: how decoded rows change around it.
+
+        Parameters
+        ----------
+        at : as the root in `recenter`, or a tuple of two of these
+            A point, or where a change begins and where it ends.
+        reach : float, optional
+            Length, in curvature radii, over which the change around a point is taken; by default
+            15% of the median distance between the rows.
+
+        Returns
+        -------
+        Drivers
+            ``gradient`` and ``std`` of each column along the axes of the frame, ``size`` and ``z``;
+            ``top(10)`` names the columns that change most. Printed, it is a table of these.
+        """
+        check_is_fitted(self)
+        self._check_hyperbolic("drivers")
+        if reach is not None:
+            check.check_number(self._name, "reach", reach, low=0, closed=False)
+        model, engine = self._model, self._engine()
+        n = self.n_features_in_
+        numbers = [str(i) for i in range(n)]
+        names = np.asarray(getattr(self, "feature_names_in_", numbers), dtype=str)
+        if isinstance(at, tuple) and len(at) == 2 and not all(isinstance(v, float) for v in at):
+            first, last = (model.pose.points(model.point(self._name, "at", p)) for p in at)
+            return drivers_between(engine, first, last, names)
+        point = model.pose.points(model.point(self._name, "at", at))
+        return drivers_at(engine, point, names, reach)
+
+    def _check_hyperbolic(self, what: str) -> None:
+        if not isinstance(self._model.manifold, Hyperbolic):
+            raise ValueError(
+                f"{what} is for hyperbolic models, and {self._name} is none: fit HGPLVM or another "
+                "of these."
+            )
 
     def distances(self, P: object = None) -> Array:
         """All distances between points, hyperbolic for hyperbolic models.
@@ -351,7 +402,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         Parameters
         ----------
         quick : bool, default=False
-            Whether to leave out the prediction where it cannot change the verdict.
+            Whether to leave out the prediction, which takes a few seconds. What distances alone do
+            not decide is then said to be undecided, and counts as flat.
 
         Returns
         -------
