@@ -284,7 +284,7 @@ def _named(skeleton: Skeleton, branch: Array, position: Array, labels: Array) ->
     )
 
 
-def _keep(adata: Any, keys: ad.Keys, name: str, tree: dict[str, Any]) -> None:
+def _keep(adata: Any, keys: ad.Keys, name: str, tree: Any) -> None:
     """Add to what a fit left in uns."""
     found = dict(adata.uns[keys.uns]) if isinstance(adata.uns.get(keys.uns), Mapping) else {}
     ad.write(adata, uns={keys.uns: {**found, name: tree}})
@@ -328,7 +328,8 @@ def trends(
         A row for each lineage, gene and position, with ``lineage``, ``gene``, ``position``,
         ``mean``, ``low`` and ``high`` (for raw counts, of a cell of median size; otherwise in the
         units of the data), and ``slope`` with ``slope_std``, the derivative by the position (for
-        raw counts, of the logarithm).
+        raw counts, of the logarithm). With `genes` the table is kept in
+        ``uns["hgplvm"]["trends"]``, too, where :func:`hgplvm.pl.trends` finds it.
     """
     owner = "tl.trends"
     data = _LineageData(owner, adata, key)
@@ -354,7 +355,10 @@ def trends(
             **{word: part.T.ravel() for word, part in parts.items()},
         }
         tables.append(pandas.DataFrame(table))
-    return pandas.concat(tables, ignore_index=True)
+    found = pandas.concat(tables, ignore_index=True)
+    if genes is not None:
+        _keep(adata, data.keys, "trends", found)
+    return found
 
 
 def branch_genes(

@@ -14,7 +14,8 @@ around its end), other data with a noise variance for each feature. The derivati
 posterior.
 
 Where a row is along a lineage is known up to a standard deviation w(u): rows shift, and with the
-map they shift together. This displaces a trend by as much, and ``w² f'²`` is added to its variance.
+map they shift together. This displaces a trend by δ ~ N(0, w²), and ``E[(f(u + δ) - f(u))²]`` is
+added to its variance.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.ndimage import gaussian_filter1d
 from scipy.sparse import issparse
 
 from hgplvm._typing import Array
@@ -37,6 +39,8 @@ AMPLITUDES, LENGTHS = (0.03, 0.1, 0.25, 0.6, 1.2), (0.12, 0.3, 0.8)
 STEPS, LONGEST = 8, 2.0
 # least noise variance, as a share of a feature's variance; and least information of a bin
 SMALLEST = 1e-9
+# positions over which the uncertainty of positions is smoothed
+SMOOTHED = 2.0
 # features that are worked on at a time
 AT_ONCE = 256
 # logarithms beyond which rates are not numbers
@@ -169,6 +173,7 @@ def gather(
     known = effective > 0
     if known.any():  # where there are no rows, positions are as sure as nearby
         doubt = np.interp(positions, positions[known], doubt[known])
+        doubt = gaussian_filter1d(doubt, SMOOTHED, mode="nearest")
     if counts:
         variance = np.zeros(g) if dispersion is None else np.asarray(dispersion, dtype=float)
     else:  # around the means of the bins
@@ -185,8 +190,7 @@ def fit_trend(binned: Binned) -> Trend:
     covariance = np.concatenate([part[1] for part in parts])
     positions = binned.positions
     slopes = _difference(positions)
-    displaced = np.square(binned.doubt[:, None] * (slopes @ mean))
-    variance = np.diagonal(covariance, axis1=1, axis2=2).T + displaced
+    variance = np.diagonal(covariance, axis1=1, axis2=2).T + _displaced(binned, mean)
     slope_variance = np.einsum("ta,gab,tb->tg", slopes, covariance, slopes, optimize=True)
     return Trend(
         positions,
@@ -197,6 +201,17 @@ def fit_trend(binned: Binned) -> Trend:
         covariance,
         binned.counts,
     )
+
+
+def _displaced(binned: Binned, mean: Array) -> Array:
+    """``E[(f(u + δ) - f(u))²]`` [T, G], with f at the positions that there are."""
+    u = binned.positions
+    gap = float(u[-1] - u[0]) / max(len(u) - 1, 1)
+    width = np.maximum(binned.doubt, 1e-3 * gap + 1e-300)[:, None]
+    weights = np.exp(-0.5 * np.square((u[None] - u[:, None]) / width))
+    weights = weights / weights.sum(axis=1, keepdims=True)
+    first, second = weights @ mean, weights @ np.square(mean)
+    return np.maximum(second - 2.0 * mean * first + np.square(mean), 0.0)
 
 
 def _fit(binned: Binned, some: slice) -> tuple[Array, Array]:

@@ -44,6 +44,8 @@ LEGENDS = ("side", "on data", "none")
 GRIDS = ("polar", "geodesic", "none")
 # room around the boundary circle
 MARGIN = 1.03
+# stability below which a row is shaded
+UNSTABLE = 0.8
 # panels in a row, where several colours are asked for
 COLUMNS = 3
 
@@ -63,6 +65,7 @@ def poincare(
     title: str | None = None,
     legend: str | bool = "side",
     grid: str | bool = "polar",
+    shade: bool = True,
     show: bool | None = None,
     save: str | PathLike[str] | None = None,
 ) -> Any:
@@ -105,6 +108,9 @@ def poincare(
     grid : {"polar", "geodesic", "none"} or bool, default="polar"
         Circles of equal distance and rays from the origin; or geodesics that cross the two axes at
         right angles, at distance 1, 2, 3, … from the origin.
+    shade : bool, default=True
+        Whether rows whose place other fits do not confirm stand on a grey dot: those below 0.8 in
+        ``obs["hgplvm_stability"]``, where :func:`hgplvm.tl.stability` has been run.
     show : bool, optional
         Whether to call ``plt.show()``. By default not: notebooks show figures by themselves.
     save : path, optional
@@ -133,7 +139,9 @@ def poincare(
             size=size,
             legend=legend,
             grid=grid,
+            shade=shade,
         )
+    check.check_flag(owner, "shade", shade)
     drawn = draw(owner, adata, key=key, root=root)
     points = drawn.points
     colors = colors_of(owner, adata, color, len(points), palette=palette, layer=layer)
@@ -141,6 +149,8 @@ def poincare(
     own = ax is None
     ax = new_axes(ax, (5.6, 5.0))
     draw_disk(ax, view, grid=grid)
+    if shade and ad.is_anndata(adata):
+        _shade_unstable(ax, points, adata, ad.checked_keys(owner, "key", key).stability)
     draw_points(
         ax, points, colors, owner=owner, palette=palette, size=size, legend=legend, view=view
     )
@@ -150,6 +160,18 @@ def poincare(
     if title is not None:
         ax.set_title(title)
     return finished(ax, show, save)
+
+
+def _shade_unstable(ax: Axes, points: Array, adata: Any, column: str) -> None:
+    """Put a grey dot under each row whose place other fits do not confirm."""
+    if column not in adata.obs:
+        return
+    unstable = np.asarray(adata.obs[column], dtype=float) < UNSTABLE
+    if unstable.any():
+        area = float(np.clip(60_000 / len(points), 12.0, 90.0))
+        style: dict[str, Any] = {"color": "#888888", "alpha": 0.35, "linewidths": 0, "zorder": 1}
+        x, y = points[unstable].T
+        ax.scatter(x, y, s=area, **style)
 
 
 class DiskView:
