@@ -352,7 +352,8 @@ def test_logarithms_are_taken_of_raw_counts(kind, normalize, caplog):
     before = adata.X.copy()
     with caplog.at_level(logging.WARNING, "hgplvm"):
         cheap(adata, normalize=normalize)
-    messages = [record.getMessage() for record in caplog.records]
+    flat = "(a flat model, or PCA, is as good)"
+    messages = [m for m in (r.getMessage() for r in caplog.records) if not m.endswith(flat)]
     if normalize is None:  # in one line
         (message,) = messages
         assert "tl.hgplvm found raw counts in adata.X: it takes their logarithms" in message
@@ -1133,8 +1134,7 @@ def test_columns_that_are_missing_count_as_missing(searched, make, caplog):
     rows[:, [1, 3, 5]] = np.nan
     assert_placed(fresh, tl.model(searched), rows)
     (record,) = caplog.records
-    assert record.name == "hgplvm.tl"
-    assert record.getMessage() == "3 of 8 columns are missing in the new rows"
+    assert record.getMessage() == "tl.transform: 3 of 8 columns are missing in the new rows"
 
 
 def test_columns_that_stand_twice(searched):
@@ -1187,6 +1187,7 @@ def test_only_the_columns_of_the_fit_are_wanted(caplog):
     reference.var["highly_variable"] = FIRST
     fresh.var["highly_variable"] = ~FIRST  # what varies among the new rows does not matter
     cheap(reference)
+    caplog.clear()
     with caplog.at_level(logging.WARNING, "hgplvm"):
         tl.transform(fresh, reference)
     assert_placed(fresh, tl.model(reference), NEW[:, FIRST])

@@ -216,6 +216,8 @@ def trend_shares(
         trend = fit_trend(binned)
         # the true time of a position: that of the rows there, smoothed
         mine = np.flatnonzero(weights > 0.5)
+        if len(mine) < 10:
+            continue
         order = mine[np.argsort(found.position[mine])]
         smooth = gaussian_filter1d(data.pseudotime[order], 15)
         there = np.interp(times, found.position[order], smooth)

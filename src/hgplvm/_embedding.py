@@ -144,7 +144,8 @@ def matched(owner: str, matrix: ad.Matrix, features: Array) -> Any:
             "among the new rows: check that both have the same kind of names in var_names."
         )
     if missing:
-        logger.warning("%d of %d columns are missing in the new rows", len(missing), len(wanted))
+        words = "%s: %d of %d columns are missing in the new rows"
+        logger.warning(words, owner, len(missing), len(wanted))
     return values
 
 

@@ -382,8 +382,10 @@ def branch_genes(
     ----------
     adata : AnnData
         An object that :func:`hgplvm.tl.lineages` has worked on.
-    first, second : str
-        Terminal states, as in ``obsm["hgplvm_fates"]``.
+    first : str
+        A terminal state, as in ``obsm["hgplvm_fates"]``.
+    second : str
+        Another one.
     genes : list of str, optional
         Genes to compare; by default all that the model was fitted to.
     n_points : int, default=30

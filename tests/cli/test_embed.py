@@ -430,7 +430,7 @@ def test_rows_of_the_fit_get_their_places_back(fitted, tmp_path, columns):
     assert check(shuffled_run).stdout == ""
     expected = points_of(fitted.embedding)
     table = read_table(tmp_path / "cells-placed.csv")
-    assert table.columns == ["x", "y", "std"]
+    assert table.columns == ["x", "y", "std", "off_map"]
     assert table.rows.tolist() == columns["cell"].tolist()
     assert table.labels["cell_type"].tolist() == columns["cell_type"].tolist()
     for name in ("cells-placed.csv", "shuffled-placed.csv"):

@@ -252,11 +252,16 @@ def gaussian_problem(
 
 
 def _sample(rows: Array, design: Array | None, seed: int) -> Array:
-    """Rows of which is asked after the fit whether they call for curvature; NaN where missing."""
+    """Rows of which is asked after the fit whether they call for curvature; NaN where missing.
+
+    The largest entry is 1: tiny and huge data keep their digits in single precision.
+    """
     chosen = np.random.RandomState(seed).permutation(len(rows))[:SAMPLE_ROWS]
     found = np.asarray(rows[chosen], dtype=float)
     seen = ~np.isnan(found)
     found = found - np.where(seen, found, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
+    largest = np.max(np.abs(found), where=seen, initial=0.0)
+    found = found / largest if largest > 0.0 else found
     if found.shape[1] > SAMPLE_COLUMNS:
         squares = np.where(seen, np.square(found), 0.0).sum(0)
         kept = np.argsort(-squares, kind="stable")[:SAMPLE_COLUMNS]

@@ -22,7 +22,7 @@ FLAT = 0.38
 
 @picture
 def curvature(
-    verdict: Any,
+    adata: Any,
     *,
     key: str = "hgplvm",
     show: bool | None = None,
@@ -37,9 +37,9 @@ def curvature(
 
     Parameters
     ----------
-    verdict : Curvature or AnnData
-        What :meth:`hgplvm.HGPLVM.curvature` or :func:`hgplvm.tl.curvature` returned, or an object
-        that the latter has worked on.
+    adata : AnnData, fitted hyperbolic model, or Curvature
+        An object that :func:`hgplvm.tl.curvature` has worked on, a model, which is then asked, or
+        what either returned.
     key : str, default="hgplvm"
         For AnnData: the name of the embedding.
     show : bool, optional
@@ -52,19 +52,20 @@ def curvature(
     list of Axes
     """
     owner = "pl.curvature"
-    if ad.is_anndata(verdict):
+    if ad.is_anndata(adata):
         keys = ad.checked_keys(owner, "key", key)
-        found = ad.results(owner, verdict, keys).get("curvature")
+        found = ad.results(owner, adata, keys).get("curvature")
         if not isinstance(found, Mapping):
             raise ValueError(f"{owner} finds no verdict: run hgplvm.tl.curvature(adata) first.")
         values = dict(found)
-    elif hasattr(verdict, "defect_error") and hasattr(verdict, "gains"):
-        values = dict(vars(verdict))
     else:
-        raise ValueError(
-            f"The 'verdict' of {owner} must be what model.curvature() returned, or an AnnData "
-            f"object after hgplvm.tl.curvature. Got {shown(verdict)} instead."
-        )
+        verdict = adata.curvature() if hasattr(adata, "get_params") else adata
+        if not hasattr(verdict, "defect_error") or not hasattr(verdict, "gains"):
+            raise ValueError(
+                f"The 'adata' of {owner} must be an AnnData object after hgplvm.tl.curvature, a "
+                f"fitted model, or what its curvature() returned. Got {shown(adata)} instead."
+            )
+        values = dict(vars(verdict))
     figure, axes = plt.subplots(
         1, 2, figsize=(8.4, 3.2), layout="constrained", gridspec_kw={"width_ratios": [1.2, 1.0]}
     )

@@ -179,7 +179,7 @@ def lineages(
 
 @picture
 def trends(
-    table: Any,
+    adata: Any,
     genes: str | Sequence[str] | None = None,
     *,
     lineage: str | Sequence[str] | None = None,
@@ -194,8 +194,8 @@ def trends(
 
     Parameters
     ----------
-    table : DataFrame or AnnData
-        What :func:`hgplvm.tl.trends` returned, or the object that it left it in.
+    adata : AnnData or DataFrame
+        An object in which :func:`hgplvm.tl.trends` has left its table, or the table.
     genes : str or list of str, optional
         Which of the table's genes; by default all.
     lineage : str or list of str, optional
@@ -219,17 +219,17 @@ def trends(
     """
     owner = "pl.trends"
     check.check_flag(owner, "legend", legend)
-    if ad.is_anndata(table):
+    table = adata
+    if ad.is_anndata(adata):
         keys = ad.checked_keys(owner, "key", key)
-        kept = ad.results(owner, table, keys).get("trends")
-        if kept is None:
+        table = ad.results(owner, adata, keys).get("trends")
+        if table is None:
             raise ValueError(
                 f"{owner} finds no trends in adata: run hgplvm.tl.trends(adata, genes) first."
             )
-        table = kept
     if not all(name in getattr(table, "columns", ()) for name in NEEDED):
         raise ValueError(
-            f"The 'table' of {owner} must be what hgplvm.tl.trends returned, or an AnnData object. "
+            f"The 'adata' of {owner} must be an AnnData object, or what hgplvm.tl.trends returned. "
             f"Got {shown(table)} instead."
         )
     names = _among(owner, "genes", genes, table["gene"])
