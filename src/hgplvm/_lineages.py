@@ -34,9 +34,15 @@ from hgplvm.manifolds import Hyperbolic
 __all__ = ["Places", "Skeleton", "find_skeleton", "given_skeleton", "place", "places", "span"]
 
 # bandwidth, in units of that which predicts left-out rows best
-WIDER = 3.0
+WIDER = 2.5
+# and least bandwidth, in standard deviations of a position
+BLURRED = 0.75
 # shortest side branch, and its reach away from the rest, in bandwidths; least share of the rows
-SHORTEST, REACH, FEWEST = 3.0, 2.4, 0.02
+SHORTEST, REACH, FEWEST = 2.5, 2.0, 0.02
+# the same of the branch on which the root is, as a share
+ROOTED = 0.4
+# forks nearer than this, in bandwidths, are one
+MERGED = 2.0
 # rows that the density is made of, points that climb, and how far apart nodes are, in bandwidths
 ROWS, CLIMBERS, SPACING = 1500, 600, 0.5
 # steps of the climb, its accuracy in bandwidths, and the density below which a point is dropped, as
@@ -169,12 +175,20 @@ class Places:
 # --- skeletons ------------------------------------------------------------------------------
 
 
-def find_skeleton(points: Tensor, root: Tensor, *, seed: int = 0) -> Skeleton:
-    """Find the tree along which points [n, 3] lie."""
+def find_skeleton(
+    points: Tensor, root: Tensor, own: Tensor | None = None, *, seed: int = 0
+) -> Skeleton:
+    """Find the tree along which points [n, 3] lie.
+
+    `own` [n, 2, 2] are posterior covariances of the points on the map; without them they are known.
+    """
     random = np.random.default_rng(seed)
     rows = torch.from_numpy(np.sort(random.permutation(len(points))[:ROWS]))
     x = points[rows]
     width = WIDER * _bandwidth(x)
+    if own is not None and width > 0.0:
+        variances = own[rows].diagonal(dim1=1, dim2=2).mean(1)
+        width = max(width, BLURRED * float(variances.median().sqrt()))
     if len(x) < 3 or width == 0.0:
         return _assembled(root[None], np.array([-1]), np.zeros(1), np.zeros(1, dtype=int))
     some = torch.from_numpy(np.sort(random.permutation(len(x))[:CLIMBERS]))
@@ -183,10 +197,11 @@ def find_skeleton(points: Tensor, root: Tensor, *, seed: int = 0) -> Skeleton:
     least = torch.clamp(THIN * mass.median(), min=min(2.0, float(mass.max())))
     at = at[mass >= least]
     nodes = at[_covering(at, SPACING * width)]
-    tree = _pruned(_shortest_tree(nodes), nodes, x, width)
+    tree = _pruned(_shortest_tree(nodes), nodes, x, root, width)
     if len(tree) < 2:
         return _assembled(root[None], np.array([-1]), np.zeros(1), np.zeros(1, dtype=int))
     nodes, tree = _smoothed(nodes, tree)
+    nodes, tree = _merged(nodes, tree, MERGED * width)
     return _rooted(nodes, tree, root, width)
 
 
@@ -379,23 +394,26 @@ def _leaf_paths(tree: Tree) -> list[tuple[float, list[int]]]:
     return found
 
 
-def _pruned(tree: Tree, nodes: Tensor, x: Tensor, width: float) -> Tree:
+def _pruned(tree: Tree, nodes: Tensor, x: Tensor, root: Tensor, width: float) -> Tree:
     """Cut the least worthy side branch until all are long, reach away and hold rows."""
     away = lorentz.pairwise_distance(x, nodes)
     between = lorentz.pairwise_distance(nodes, nodes)
+    near_root = lorentz.distance(root, nodes)
     while True:
         paths = _leaf_paths(tree)
         if len(paths) <= 2:
             return tree
         kept = np.array(sorted(tree))
         nearest = kept[away[:, kept].argmin(1).numpy()]
+        start = kept[int(near_root[kept].argmin())]
         count = np.bincount(nearest, minlength=len(nodes))
         worths = []
         for length, path in paths:
             rest = [i for i in tree if i not in set(path[:-1])]
             reach = float(between[path[0], rest].min())
             share = count[path[:-1]].sum() / len(x)
-            worths.append(min(length / (SHORTEST * width), reach / (REACH * width), share / FEWEST))
+            unit = width * (ROOTED if start in path[:-1] else 1.0)
+            worths.append(min(length / (SHORTEST * unit), reach / (REACH * unit), share / FEWEST))
         worst = int(np.argmin(worths))
         if worths[worst] >= 1.0:
             return tree
@@ -419,6 +437,42 @@ def _smoothed(nodes: Tensor, tree: Tree) -> tuple[Tensor, Tree]:
         for i, near in tree.items()
     }
     return nodes, lengths
+
+
+def _merged(nodes: Tensor, tree: Tree, least: float) -> tuple[Tensor, Tree]:
+    """Make one fork of two that are nearer than a length, the nearest first."""
+    while True:
+        ways = [way for way in _ways_between_forks(tree) if way[0] < least]
+        if not ways:
+            return nodes, tree
+        path = min(ways)[1]
+        ends = nodes[[path[0], path[-1]]]
+        middle = lorentz.geodesic(ends[0], ends[1], torch.tensor([0.5], dtype=nodes.dtype))
+        new, nodes = len(nodes), torch.cat([nodes, middle[None]])
+        around = {j for i in path for j in tree[i]} - set(path)
+        tree = {
+            i: {j: w for j, w in near.items() if j not in path}
+            for i, near in tree.items()
+            if i not in path
+        }
+        tree[new] = {}
+        for j in around:
+            tree[new][j] = tree[j][new] = float(lorentz.distance(nodes[new], nodes[j]))
+
+
+def _ways_between_forks(tree: Tree) -> list[tuple[float, list[int]]]:
+    """Length and nodes of the ways from one fork to another with none between."""
+    found = []
+    for fork in (i for i in tree if len(tree[i]) > 2):
+        for first in tree[fork]:
+            path, length = [fork, first], tree[fork][first]
+            while len(tree[path[-1]]) == 2:
+                (following,) = (j for j in tree[path[-1]] if j != path[-2])
+                length += tree[path[-1]][following]
+                path.append(following)
+            if len(tree[path[-1]]) > 2 and fork < path[-1]:
+                found.append((length, path))
+    return found
 
 
 def _rooted(nodes: Tensor, tree: Tree, root: Tensor, width: float) -> Skeleton:

@@ -31,6 +31,7 @@ from hgplvm.geometry import lorentz, lorentz_to_poincare, poincare_to_lorentz
 __all__ = [
     "branch_genes",
     "curvature",
+    "flat_line",
     "lineages",
     "read_skeleton",
     "say_if_flat",
@@ -78,13 +79,18 @@ def curvature(adata: Any, *, key: str = "hgplvm") -> Curvature:
     return found
 
 
-def say_if_flat(owner: str, estimator: BaseGPLVM) -> None:
-    """Log one line where a plane explains the data of a fit as well."""
+def flat_line(estimator: BaseGPLVM) -> str | None:
+    """Say in one line that a plane explains the data of a fit as well; None where it may not."""
     found = estimator.curvature(quick=True)
     if found.curved or found.reason == UNDECIDED:
-        logger.info("%s: %s", owner, found.reason)
-    else:
-        logger.warning("%s: %s (a flat model, or PCA, is as good)", owner, found.reason)
+        return None
+    return f"{found.reason} (a flat model, or PCA, is as good)"
+
+
+def say_if_flat(owner: str, estimator: BaseGPLVM) -> None:
+    """Log that line."""
+    if line := flat_line(estimator):
+        logger.warning("%s: %s", owner, line)
 
 
 # --- lineages -------------------------------------------------------------------------------

@@ -34,7 +34,8 @@ __all__ = ["Binned", "Trend", "fit_trend", "gather"]
 
 # variance of the level, and the grid of amplitudes and lengths (shares of the lineage)
 LEVEL = 1.0
-AMPLITUDES, LENGTHS = (0.03, 0.1, 0.25, 0.6, 1.2), (0.12, 0.3, 0.8)
+AMPLITUDES = (0.1, 0.3, 0.8, 1.6)
+LENGTHS, ROUGH = (0.12, 0.3, 0.8), (0.3, 1.0)
 # steps of Newton's method, and the longest of each
 STEPS, LONGEST = 8, 2.0
 # least noise variance, as a share of a feature's variance; and least information of a bin
@@ -203,13 +204,18 @@ def fit_trend(binned: Binned) -> Trend:
     )
 
 
-def _displaced(binned: Binned, mean: Array) -> Array:
-    """``E[(f(u + δ) - f(u))²]`` [T, G], with f at the positions that there are."""
+def _blur(binned: Binned) -> Array:
+    """``B`` [T, T]: where rows that are gathered at a position may be."""
     u = binned.positions
     gap = float(u[-1] - u[0]) / max(len(u) - 1, 1)
     width = np.maximum(binned.doubt, 1e-3 * gap + 1e-300)[:, None]
     weights = np.exp(-0.5 * np.square((u[None] - u[:, None]) / width))
-    weights = weights / weights.sum(axis=1, keepdims=True)
+    return np.asarray(weights / weights.sum(axis=1, keepdims=True))
+
+
+def _displaced(binned: Binned, mean: Array) -> Array:
+    """``E[(f(u + δ) - f(u))²]`` [T, G], with f at the positions that there are."""
+    weights = _blur(binned)
     first, second = weights @ mean, weights @ np.square(mean)
     return np.maximum(second - 2.0 * mean * first + np.square(mean), 0.0)
 
@@ -224,17 +230,24 @@ def _fit(binned: Binned, some: slice) -> tuple[Array, Array]:
     level, unit = _level(binned, some)
     outer = LEVEL * np.square(unit)[:, None, None] + shape[:, :, None] * shape[:, None, :]
     outer = outer + 1e-8 * np.square(unit)[:, None, None] * np.eye(len(u))
-    best = np.full(len(shape), -np.inf)
-    mean, covariance = np.zeros_like(shape), np.zeros((*shape.shape, len(u)))
-    for length in LENGTHS:
-        r = math.sqrt(3.0) * apart / length
-        rho = (1.0 + r) * np.exp(-r)
+    blur = _blur(binned)
+    shapes = [(1.0 + r) * np.exp(-r) for r in (math.sqrt(3.0) * apart / s for s in LENGTHS)]
+    shapes += [np.exp(-apart / s) for s in ROUGH]
+    # moments over all kernels, weighted by evidence, the largest of which is `top`
+    top, weight = np.full(len(shape), -np.inf), np.zeros(len(shape))
+    first, second = np.zeros_like(shape), np.zeros((*shape.shape, len(u)))
+    for rho in shapes:
         for amplitude in AMPLITUDES:
             kernel = outer + np.square(amplitude * unit)[:, None, None] * rho
-            value, m, c = _posterior(binned, some, level, kernel)
-            better = value > best
-            best = np.where(better, value, best)
-            mean[better], covariance[better] = m[better], c[better]
+            value, m, c = _posterior(binned, some, level, kernel, blur)
+            higher = np.maximum(top, value)
+            before, now = np.exp(top - higher), np.exp(value - higher)
+            c = c + m[:, :, None] * m[:, None, :]
+            first = before[:, None] * first + now[:, None] * m
+            second = before[:, None, None] * second + now[:, None, None] * c
+            top, weight = higher, before * weight + now
+    mean = first / weight[:, None]
+    covariance = second / weight[:, None, None] - mean[:, :, None] * mean[:, None, :]
     return (level + mean).T, covariance
 
 
@@ -253,33 +266,39 @@ def _level(binned: Binned, some: slice) -> tuple[Array, Array]:
     return level[:, None], np.asarray(np.maximum(spread, 1e-150))
 
 
-def _posterior(binned: Binned, some: slice, level: Array, k: Array) -> tuple[Array, Array, Array]:
-    """Evidence [g], mean [g, T] and covariance [g, T, T] of f - m, by Laplace's method."""
+def _posterior(
+    binned: Binned, some: slice, level: Array, k: Array, blur: Array
+) -> tuple[Array, Array, Array]:
+    """Evidence [g], mean [g, T] and covariance [g, T, T] of f - m, by Laplace's method.
+
+    Rows see ``Bf``. With its prior covariance ``S = BKBᵀ`` and the information W of the rows, the
+    likeliest Bf is ``S a``, and f has the mean ``KBᵀa`` and the covariance
+    ``K - KBᵀ(I + WS)⁻¹WBK``.
+    """
     eye = np.eye(k.shape[1])
     total = binned.total[:, some].T
     variance = binned.variance[some, None]
     size = binned.size.T if binned.size.shape[1] == 1 else binned.size[:, some].T
-    delta = np.zeros_like(total)
-    steps = STEPS if binned.counts else 1
-    for _ in range(steps):
+    cross = blur @ k  # [g, T, T]
+    seen = cross @ blur.T
+    a, delta = np.zeros_like(total), np.zeros_like(total)
+    for _ in range(STEPS if binned.counts else 1):
         score, information, _ = _likelihood(binned, level + delta, total, variance, size)
-        # (K⁻¹ + W) δ' = W δ + s, with B = I + W K
-        b = eye + information[:, :, None] * k
+        # (S⁻¹ + W) δ' = W δ + s, and δ' = S a'
         right = information * delta + score
-        moved = (k @ np.linalg.solve(b, right[:, :, None]))[:, :, 0]
-        step = moved - delta
+        new = np.linalg.solve(eye + information[:, :, None] * seen, right[:, :, None])[:, :, 0]
+        step = (seen @ (new - a)[:, :, None])[:, :, 0]
+        part = np.ones((len(step), 1))
         if binned.counts:
             longest = np.abs(step).max(axis=1, keepdims=True)
-            step *= LONGEST / np.maximum(longest, LONGEST)
-        delta = delta + step
+            part = LONGEST / np.maximum(longest, LONGEST)
+        a, delta = a + part * (new - a), delta + part * step
     _, information, value = _likelihood(binned, level + delta, total, variance, size)
-    b = eye + information[:, :, None] * k
-    solved = np.linalg.solve(b, information[:, :, None] * k)
-    covariance = k - k @ solved
-    fitted = np.linalg.solve(k, delta[:, :, None])[:, :, 0]
-    log_det = np.linalg.slogdet(b)[1]
-    evidence = value - 0.5 * (delta * fitted).sum(1) - 0.5 * log_det
-    return evidence, delta, 0.5 * (covariance + covariance.transpose(0, 2, 1))
+    b = eye + information[:, :, None] * seen
+    covariance = k - cross.transpose(0, 2, 1) @ np.linalg.solve(b, information[:, :, None] * cross)
+    evidence = value - 0.5 * (delta * a).sum(1) - 0.5 * np.linalg.slogdet(b)[1]
+    mean = (cross.transpose(0, 2, 1) @ a[:, :, None])[:, :, 0]
+    return evidence, mean, 0.5 * (covariance + covariance.transpose(0, 2, 1))
 
 
 def _likelihood(

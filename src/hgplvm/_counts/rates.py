@@ -28,7 +28,7 @@ from torch import Tensor
 from hgplvm._counts.likelihoods import CountLikelihood, shrunk_dispersions
 from hgplvm._typing import Array
 
-__all__ = ["CountRows", "Expectation", "RateModel", "bounded"]
+__all__ = ["NO_COUNTS", "CountRows", "Expectation", "RateModel", "bounded", "gauge_of"]
 
 # numbers that are worked on at a time
 ENTRIES = {"cpu": 2**20, "cuda": 2**26}
@@ -49,6 +49,9 @@ MANY_EFFECTS = 24
 RIDGE, RIDGE_SHARE = 0.1, 1e-3
 # a change of logarithms of rates at which it ends
 ARRIVED = 1e-3
+# share of all counts, and multiple of the mean share, above which a gene is dominant; the least
+# share that the others must have, and what stands for no counts of theirs
+DOMINANT, MANY_TIMES, LEAST_GAUGE, NO_COUNTS = 0.05, 20.0, 0.2, 0.5
 # weight of a score's prior information where counts say nothing
 LEAST_PRECISION = 1e-6
 
@@ -151,6 +154,9 @@ class RateModel:
         Counts of a cell of size 1: those of a median cell.
     ridge : Tensor [q], optional
         Precision of effects before anything is known of a gene.
+    gauge : Tensor [G], optional
+        1 for the genes whose counts make up the size of a cell, 0 for dominant ones
+        (:func:`gauge_of`); by default all.
     """
 
     log_share: Tensor
@@ -159,6 +165,7 @@ class RateModel:
     effects: Tensor | None = None
     unit: float = 1.0
     ridge: Tensor | None = None
+    gauge: Tensor | None = None
 
     @property
     def rank(self) -> int:
@@ -175,8 +182,9 @@ class RateModel:
         share = self.log_share.to(device)
         effects = None if self.effects is None else self.effects.to(device)
         ridge = None if self.ridge is None else self.ridge.to(device)
+        gauge = None if self.gauge is None else self.gauge.to(device)
         parts = (share, self.loadings.to(device), self.likelihood.to(share), effects)
-        return RateModel(*parts, self.unit, ridge)
+        return RateModel(*parts, self.unit, ridge, gauge)
 
     def scaled(self, factor: float) -> RateModel:
         """Return the model of scores that are so many times as large."""
@@ -187,12 +195,14 @@ class RateModel:
     def rows(self, counts: Any, design: Tensor | None = None) -> CountRows:
         """Cells with their sizes: the counts of a cell, in units of those of the median one.
 
-        Where counts are missing, of what is observed.
+        Of the genes that are not dominant; where counts are missing, of what is observed.
         """
         share = self.log_share.exp().cpu().numpy()
-        totals, seen = _totals(counts, share / share.sum())
-        sizes = totals / np.maximum(seen, 1e-12) / self.unit
-        log_sizes = np.log(np.maximum(sizes, 1e-12))
+        gauge = np.ones_like(share) if self.gauge is None else self.gauge.cpu().numpy()
+        share = share * gauge
+        totals, seen = _totals(counts, gauge, share / share.sum())
+        sizes = np.where(seen > 0, np.maximum(totals, NO_COUNTS), 0.0)
+        log_sizes = np.log(np.maximum(sizes / np.maximum(seen, 1e-12) / self.unit, 1e-12))
         return CountRows(counts, torch.from_numpy(log_sizes).to(self.log_share), design)
 
     def log_rates(self, rows: CountRows, some: Any, scores: Tensor) -> Tensor:
@@ -389,9 +399,20 @@ def bounded(loadings: Tensor, step: Tensor, most: float = FARTHEST) -> Tensor:
     return step * (most / change.clamp_min(most))
 
 
-def _totals(counts: Any, share: Array) -> tuple[Array, Array]:
+def gauge_of(totals: Tensor) -> Tensor:
+    """1 for genes whose counts tell how large a library is, 0 for dominant ones: [G].
+
+    A gene that makes up a large part of all counts [G] changes the sum of a cell's counts by its
+    own ups and downs; if sizes followed it, all other genes would seem to fall where it rises.
+    """
+    share = totals / totals.sum()
+    found = (share <= max(DOMINANT, MANY_TIMES / len(share))).to(totals)
+    return found if float((share * found).sum()) >= LEAST_GAUGE else torch.ones_like(totals)
+
+
+def _totals(counts: Any, gauge: Array, share: Array) -> tuple[Array, Array]:
     """Sum of the observed counts of each cell, and the sum of the shares of their genes."""
     if issparse(counts):
-        return np.asarray(counts.sum(axis=1), dtype=float).ravel(), np.ones(counts.shape[0])
+        return np.asarray(counts @ gauge, dtype=float).ravel(), np.ones(counts.shape[0])
     observed = ~np.isnan(counts)
-    return np.where(observed, counts, 0.0).sum(1), observed @ share
+    return np.where(observed, counts, 0.0) @ gauge, observed @ share

@@ -256,6 +256,7 @@ def _rates_tree(units: Units) -> dict[str, Any] | None:
         "effects": rates.effects,
         "unit": rates.unit,
         "ridge": rates.ridge,
+        "gauge": rates.gauge,
         "dispersion": rates.likelihood.dispersion,
         "log_sizes": units.log_sizes,
     }

@@ -25,7 +25,14 @@ from hgplvm._counts.likelihoods import (
     Poisson,
     shrunk_dispersions,
 )
-from hgplvm._counts.rates import MANY_EFFECTS, CountRows, RateModel, bounded
+from hgplvm._counts.rates import (
+    MANY_EFFECTS,
+    NO_COUNTS,
+    CountRows,
+    RateModel,
+    bounded,
+    gauge_of,
+)
 from hgplvm._init.alignment import aligned
 from hgplvm._init.paths import averaged
 from hgplvm._signal import biwhitened
@@ -214,9 +221,10 @@ def _begun(
 ) -> tuple[RateModel, Tensor]:
     """Shares, dispersions and first directions, and the logarithms of the sizes of the cells."""
     seen = torch.ones_like(y) if observed is None else observed
-    total = y.sum(1)
+    gauge = gauge_of(y.sum(0))
+    total = torch.where(y.sum(1) > 0, (y @ gauge).clamp_min(NO_COUNTS), 0.0)
     if observed is not None:  # of what is missing, a cell has as much as others
-        share = y.sum(0) / (seen * total[:, None]).sum(0).clamp_min(1.0)
+        share = gauge * y.sum(0) / (seen * total[:, None]).sum(0).clamp_min(1.0)
         total = total / (seen @ (share / share.sum())).clamp_min(1e-6)
     unit = float(total.median())
     sizes = total / unit
@@ -228,7 +236,7 @@ def _begun(
     if family == NegativeBinomial.name:
         likelihood = NegativeBinomial(torch.ones_like(share)).learnt(_dispersion(y, mean))
     nothing = y.new_zeros(len(share), 0)
-    model = RateModel(share.log(), nothing, likelihood, unit=unit)
+    model = RateModel(share.log(), nothing, likelihood, unit=unit, gauge=gauge)
     if design is not None:
         model = replace(model, effects=y.new_zeros(len(share), design.shape[1]))
         rows = CountRows(y, log_sizes, design)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -38,7 +40,7 @@ from hgplvm.cli._rows import (
 if TYPE_CHECKING:
     from hgplvm.estimators.base import BaseGPLVM
 
-__all__ = ["decode", "fit", "transform"]
+__all__ = ["decode", "fit", "fit_anndata", "fit_table", "load_model", "transform"]
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 # what a model's source says of batches
@@ -252,11 +254,14 @@ def fit(
             if rows.adata is None:
                 source = rows.source
             source |= {"batch_key": batch, "covariates": covariates, "likelihood": str(likelihood)}
-            fitted, found = _fit_anndata(rows, str(model), {**source, **parameters}, center)
+            fitted, found = fit_anndata(rows, str(model), {**source, **parameters}, center)
         else:
             if likelihood is not Likelihood.AUTO:
                 parameters["likelihood"] = str(likelihood)
-            fitted, found = _fit_table(rows, str(model), parameters, center, batch)
+            fitted, found = fit_table(rows, str(model), parameters, center, batch)
+        from hgplvm._statements import flat_line
+
+        flat = None if quiet else flat_line(fitted)
         seconds = time.perf_counter() - started
         writers: dict[Path, Callable[[Path], object]] = {
             place: lambda path: write_embedding(path, found),
@@ -275,6 +280,8 @@ def fit(
         typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
         for name, share in getattr(fitted, "covariate_variance_", {}).items():
             typer.echo(f"{name} explains {100.0 * share:.0f}% of the variance without noise.")
+        if flat is not None:
+            typer.echo(f"Flat or curved? {flat[0].upper()}{flat[1:]}; see hgplvm curvature.")
         written = [place, model_place] + ([picture] if picture is not None else [])
         typer.echo(f"Wrote {', '.join(map(str, written))}.")
     if fitted.stop_ == StopReason.INTERRUPTED.name:
@@ -330,7 +337,7 @@ def transform(
             "use_rep": use_rep,
             "normalize": True if normalize else None,
         }
-        fitted = _load(model, device)
+        fitted = load_model(model, device)
         before = {"likelihood": fitted.likelihood, **getattr(fitted, "source_", {})}
         if suffix(data) == ".h5ad":
             source = _as_fitted(source, before)
@@ -422,7 +429,7 @@ def decode(
         place = out or Path(f"{stem_of(points)}-decoded.csv")
         _check_distinct([model, points, place])
         check_output(place, "--out", force=force, kinds=TABLES)
-        fitted = _load(model, device)
+        fitted = load_model(model, device)
         found = read_embedding(points, n_components=fitted.embedding_.shape[1])
         if hasattr(fitted, "lorentz_"):
             check_inside(found.points, points)
@@ -492,13 +499,14 @@ def _batch_of(fitted: BaseGPLVM, batch: str | None) -> dict[str, str] | None:
     return {name: batch}
 
 
-def _fit_table(
+def fit_table(
     rows: Rows,
     model: str,
     parameters: dict[str, Any],
     root: Any,
     batch: str | None = None,
 ) -> tuple[BaseGPLVM, Embedded]:
+    """Fit a model to the rows of a table."""
     from hgplvm._embedding import estimator_of, rms_std
 
     fitted = estimator_of(model, rows.data.shape[0], parameters)
@@ -517,15 +525,17 @@ def _fit_table(
     return fitted, Embedded(fitted.embedding_, std, labels, rows.names, fitted.lorentz_)
 
 
-def _fit_anndata(
+def fit_anndata(
     rows: Rows, model: str, parameters: dict[str, Any], root: Any
 ) -> tuple[BaseGPLVM, Embedded]:
+    """Fit a model to the rows of an AnnData object, or to rows that become one."""
     from hgplvm import tl
     from hgplvm._anndata import Keys
 
     keys = Keys()
     adata = rows.adata if rows.adata is not None else as_anndata(rows)
-    tl.hgplvm(adata, model, root=root, **parameters)
+    with _unsaid("hgplvm._statements"):  # the command says it in words of its own
+        tl.hgplvm(adata, model, root=root, **parameters)
     if root is not None:
         tl.pseudotime(adata, np.zeros(parameters["n_components"]))
     fitted = tl.model(adata)
@@ -537,6 +547,18 @@ def _fit_anndata(
     std = adata.obs[keys.std].to_numpy()
     lorentz = np.asarray(adata.obsm[keys.lorentz])
     return fitted, Embedded(points, std, labels, rows.names, lorentz, adata)
+
+
+@contextlib.contextmanager
+def _unsaid(name: str) -> Iterator[None]:
+    """Leave out the warnings of a logger."""
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 def _name_columns(fitted: BaseGPLVM, columns: list[str]) -> None:
@@ -591,7 +613,8 @@ def _draw(path: Path, fitted: BaseGPLVM, found: Embedded, color: str | None) -> 
     pl.poincare(found.adata if found.adata is not None else fitted, values, title=color, save=path)
 
 
-def _load(path: Path, device: str) -> BaseGPLVM:
+def load_model(path: Path, device: str) -> BaseGPLVM:
+    """Read a model, for a device."""
     from hgplvm.estimators import load
 
     fitted = load(path)

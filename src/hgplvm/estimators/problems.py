@@ -18,7 +18,6 @@ from hgplvm._fitted import RateUnits, Units, row_digests
 from hgplvm._init.alignment import aligned
 from hgplvm._init.counts import start_counts
 from hgplvm._init.imputation import fill_gaps
-from hgplvm._log_counts import log_normalised
 from hgplvm._means import ColumnMeans, Mean
 from hgplvm._preparation import Preparation, prepare
 from hgplvm._typing import Array
@@ -343,18 +342,19 @@ def count_problem(
         lambda _: 0.0,
         rates=start.model,
         counts=start.rows,
-        sample=_sample_of_counts(counts, design, seed),
+        sample=_sample_of_counts(start.model, counts, design, seed),
     )
     return _with_covariates(problem, covariates)
 
 
-def _sample_of_counts(counts: Any, design: Array | None, seed: int) -> Array:
+def _sample_of_counts(model: RateModel, counts: Any, design: Array | None, seed: int) -> Array:
+    """Return the same of logarithms of counts at the median depth."""
     chosen = np.random.RandomState(seed).permutation(counts.shape[0])[:SAMPLE_ROWS]
     some = counts[chosen]
-    some = some if issparse(some) else np.nan_to_num(some)
-    logs = log_normalised(some)[0]
-    dense = logs.toarray() if issparse(logs) else np.asarray(logs)
-    return _sample(dense, None if design is None else design[chosen], seed)
+    dense = some.toarray() if issparse(some) else np.nan_to_num(some)
+    sizes = model.rows(some).log_sizes.exp().cpu().numpy()
+    logs = np.log1p(dense / sizes[:, None])
+    return _sample(logs, None if design is None else design[chosen], seed)
 
 
 def _batches(covariates: tuple[Covariates, Coded] | None) -> Array | None:
