@@ -267,9 +267,9 @@ def measured(job: tuple[int, int, int, str]) -> tuple[dict[str, Any], np.ndarray
     shown, std = model.pseudotime(root, return_std=True)
     scores["time (line)"] = share(shown - np.polyval(np.polyfit(time, shown, 1), time), std)
     scores["time (order)"] = share(shown - increasing(time, shown), std)
-    skeleton = find_skeleton(x, x[root])
     fitted = model._model
     own = fitted.pose.covariances(fitted.latents, fitted.positions.own)
+    skeleton = find_skeleton(x, x[root], own)
     found = places(x, skeleton, own, covariance)
     held = []
     for tip in skeleton.tips:

@@ -164,6 +164,10 @@ def lineages(
             "hgplvm.tl.hgplvm again."
         )
     labels = _labels(owner, adata, groupby)
+    total = torch.from_numpy(np.array(adata.obsm[keys.covariance], dtype=np.float64))
+    total = total.reshape(len(points), 2, 2)
+    own = _own_covariances(adata, keys, points)
+    own = total if own is None else own
     if edges is not None:
         if labels is None:
             raise ValueError(
@@ -176,11 +180,8 @@ def lineages(
         skeleton = given_skeleton(owner, points, labels, edges)
     else:
         place = resolve_point(owner, "root", _root(owner, adata, root), points)
-        skeleton = find_skeleton(points, place, seed=random_state)
-    total = torch.from_numpy(np.array(adata.obsm[keys.covariance], dtype=np.float64))
-    total = total.reshape(len(points), 2, 2)
-    own = _own_covariances(adata, keys, points)
-    found = places(points, skeleton, total if own is None else own, total, seed=random_state)
+        skeleton = find_skeleton(points, place, own, seed=random_state)
+    found = places(points, skeleton, own, total, seed=random_state)
     if edges is None and labels is not None:
         skeleton = _named(skeleton, found.branch, found.position, labels)
     names = np.array(skeleton.names, dtype=object)

@@ -60,8 +60,9 @@ SHARED = 6
 ROUNDS = 2
 # the bound by which the kernel's parameters are found: inducing points, and draws of the positions
 INDUCING, DRAWS = 50, 3
-# evaluations of it, and the factor within which parameters stay of those of the fit
-EVALUATIONS, REACH = 60, 1e3
+# evaluations of it, the factor within which parameters stay of those of the fit, and the largest
+# κ in median distances, beyond which the slope σ/κ is all that matters
+EVALUATIONS, REACH, LONGEST = 60, 1e3, 300.0
 # least standard deviation, as a share of the prior's
 SUREST = 1e-5
 # step of the difference quotient for the displacement by an isometry
@@ -146,13 +147,15 @@ class Positions:
         )
         spread: Tensor | None = None
         precision = x.new_zeros(0)
+        fitted = covariance
         for round_ in range(ROUNDS):
             covariance = smoothed(
-                covariance,
+                fitted,
                 points[judged],
                 data[judged],
                 noise[judged],
                 spread,
+                start=covariance,
                 generator=generator,
                 free_length_scale=free_length_scale,
             )
@@ -371,6 +374,7 @@ def smoothed(
     noise: Tensor,
     spread: Tensor | None,
     *,
+    start: Covariance | None = None,
     generator: torch.Generator,
     free_length_scale: bool = True,
 ) -> Covariance:
@@ -380,8 +384,12 @@ def smoothed(
 
     Parameters
     ----------
+    covariance : Covariance
+        That of the fit, from which they do not stray too far.
     spread : Tensor [N, Q, Q], optional
         Covariances of the positions; without them they are taken as they are.
+    start : Covariance, optional
+        Where to begin, with a kernel like that of the fit.
     """
     manifold, w = covariance.manifold, 1.0 / noise
     n_columns, data = data.shape[1], rotated_to_rank(data)
@@ -397,11 +405,16 @@ def smoothed(
         chosen = torch.randperm(len(x), generator=generator)[:INDUCING].to(x.device)
         scenes.append((moved, moved[chosen]))
 
+    fitted = covariance.theta["length_scale"]
+    some = x[: min(len(x), 300)]
+    typical = float(manifold.pairwise_distance(some).median())
+    longest = max(LONGEST * typical, fitted)
+
     def kernel(logs: Array) -> Covariance:
         factors = np.exp(np.clip(logs, -math.log(REACH), math.log(REACH)))
         theta = dict(covariance.theta)
         if free_length_scale:
-            theta["length_scale"] *= float(factors[1])
+            theta["length_scale"] = min(fitted * float(factors[1]), longest)
         return replace(covariance, variance=covariance.variance * float(factors[0]), theta=theta)
 
     def loss(logs: Array) -> float:
@@ -428,9 +441,15 @@ def smoothed(
     simplex = np.concatenate([np.zeros((1, n_free)), -0.7 * np.eye(n_free)])
     if free_length_scale:
         simplex[2, 1] = 0.7  # smoother by a smaller σ or a larger κ
+    origin = np.zeros(n_free)
+    if start is not None:
+        origin[0] = math.log(start.variance / covariance.variance)
+        if free_length_scale:
+            origin[1] = math.log(start.theta["length_scale"] / fitted)
+    simplex = simplex + origin
     best = minimize(
         loss,
-        np.zeros(n_free),
+        origin,
         method="Nelder-Mead",
         options={
             "initial_simplex": simplex,
