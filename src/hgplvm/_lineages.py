@@ -34,7 +34,7 @@ from hgplvm.manifolds import Hyperbolic
 __all__ = ["Places", "Skeleton", "find_skeleton", "given_skeleton", "place", "places", "span"]
 
 # bandwidth, in units of that which predicts left-out rows best
-WIDER = 2.5
+WIDER = 3.5
 # and least bandwidth, in standard deviations of a position
 BLURRED = 0.75
 # shortest side branch, and its reach away from the rest, in bandwidths; least share of the rows
