@@ -4,18 +4,19 @@ A model sees few directions of many columns, and smooths them over the map. So t
 it decodes along a lineage, at the position u, is one thing that a trend may be made of, and not all
 of it. The trend of a feature (of counts of its logarithm) is a Gaussian process along the lineage
 
-    f_g ~ GP(m_g, c² + s_g(u) s_g(u') + τ_g² ρ(|u - u'|/ℓ_g)),    ρ(r) = (1 + √3 r) exp(-√3 r)
+    f_g ~ GP(m_g, c² + s_g(u) s_g(u') + τ² ρ(|u - u'|/ℓ))
 
-around its mean m_g, with a level that the data decide (a large c), and amplitude τ and length ℓ by
-the evidence of each feature, from a small grid. (With the decoded shape as the mean, and not in the
-covariance, its own noise would be taken for a trend.) Rows count as much as they belong to the
-lineage, in bins along it; counts with their own likelihood (Newton's method, and a normal posterior
-around its end), other data with a noise variance for each feature. The derivative is that of the
-posterior.
+around its mean m_g, with a level that the data decide (a large c), and a correlation ρ that is
+smooth, ``(1 + √3 r) exp(-√3 r)``, or rough, ``exp(-r)``. Amplitude τ, length ℓ and ρ come from a
+small grid, over which posteriors are averaged by the evidence of each feature: the best of them
+alone would be too sure. (With the decoded shape as the mean, and not in the covariance, its own
+noise would be taken for a trend.) Rows count as much as they belong to the lineage, in bins along
+it; counts with their own likelihood (Newton's method, and a normal posterior around its end), other
+data with a noise variance for each feature. The derivative is that of the posterior.
 
-Where a row is along a lineage is known up to a standard deviation w(u): rows shift, and with the
-map they shift together. This displaces a trend by δ ~ N(0, w²), and ``E[(f(u + δ) - f(u))²]`` is
-added to its variance.
+Where a row is along a lineage is known up to a standard deviation w(u). So rows that are gathered
+at u see ``(Bf)(u) = E f(u + δ)`` with ``δ ~ N(0, w²)``, and f is known the less the more B blurs.
+Rows also shift together, with the map: ``E[(f(u + δ) - f(u))²]`` is added to the variance.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ SHARED = 6
 # rounds of uncertainty and smoothness
 ROUNDS = 2
 # the bound by which the kernel's parameters are found: inducing points, and draws of the positions
-INDUCING, DRAWS = 50, 3
+INDUCING, DRAWS = 80, 3
 # evaluations of it, the factor within which parameters stay of those of the fit, and the largest
 # κ in median distances, beyond which the slope σ/κ is all that matters
 EVALUATIONS, REACH, LONGEST = 60, 1e3, 300.0
