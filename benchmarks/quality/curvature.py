@@ -29,14 +29,14 @@ from hgplvm.datasets import make_binary_tree, make_branching, make_cells, make_s
 Draw = Callable[[np.random.RandomState, int], np.ndarray]
 
 
-def plane(r: np.random.RandomState, seed: int) -> np.ndarray:
+def plane(r: np.random.RandomState, _: int) -> np.ndarray:
     n, d = r.choice([200, 300, 400, 500]), r.choice([10, 20, 30, 50])
     z = r.randn(n, 2) if r.rand() < 0.5 else r.uniform(-1.7, 1.7, (n, 2))
     z[:, 1] *= r.choice([1.0, 0.5])
     return z @ r.randn(2, d) + r.choice([0.05, 0.2, 0.5, 1.0, 1.5]) * r.randn(n, d)
 
 
-def sheet(r: np.random.RandomState, seed: int) -> np.ndarray:
+def sheet(r: np.random.RandomState, _: int) -> np.ndarray:
     n, d, kind = r.choice([200, 300, 400]), r.choice([3, 10, 20, 50]), r.randint(3)
     u = r.uniform(-1, 1, (n, 2))
     if kind == 0:
@@ -62,7 +62,7 @@ def spirals(r: np.random.RandomState, seed: int) -> np.ndarray:
     ).data
 
 
-def cloud(r: np.random.RandomState, seed: int) -> np.ndarray:
+def cloud(r: np.random.RandomState, _: int) -> np.ndarray:
     n, q, d = r.choice([200, 400]), r.choice([3, 5, 10]), r.choice([10, 30])
     return r.randn(n, q) @ r.randn(q, d) + 0.5 * r.randn(n, d)
 
@@ -113,7 +113,7 @@ def cells(r: np.random.RandomState, seed: int) -> np.ndarray:
     ).counts
 
 
-def random_tree(r: np.random.RandomState, seed: int) -> np.ndarray:
+def random_tree(r: np.random.RandomState, _: int) -> np.ndarray:
     n, d, m = r.choice([300, 400, 600]), r.choice([20, 40]), int(r.choice([15, 25, 40]))
     parent = [0, *(r.randint(max(0, i - r.choice([3, 6, 12])), i) for i in range(1, m))]
     place = np.zeros((m, d))

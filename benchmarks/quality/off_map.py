@@ -1,4 +1,4 @@
-"""Cells of a type that a model has not seen: does `transform` flag them?
+"""How well `transform` flags cells of a type that the model has not seen.
 
 One cell type is left out of the fit, and a tenth of the other cells. Both are embedded, and the
 p-values of `transform(..., return_off_map=True)` are compared: the area under the curve (AUC) of

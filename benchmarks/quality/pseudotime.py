@@ -13,9 +13,9 @@ krumsiek11 of the rows that have reached a fate, on Paul of types of cells.
 
 Ours: `tl.hgplvm` with its defaults, `tl.lineages`; pseudotime is the position along the skeleton,
 and the branch the likeliest. Peers as in their tutorials, on logarithms of counts at the median
-depth: DPT on 50 components and 15 neighbours, told how often cells branch (not at all where it fails); Palantir with 500
-waypoints on 5 diffusion components, cells sorted by its masks of branches; Slingshot on 10
-components and 10 clusters (its fastest-tried number), cells sorted by the curves that they lie on.
+depth: DPT on 50 components and 15 neighbours, told how often cells branch (not at all where it
+fails); Palantir with 500 waypoints on 5 diffusion components, cells sorted by its masks of
+branches; Slingshot on 10 components and 10 clusters, cells sorted by the curves that they lie on.
 
     pip install -c constraints.txt '.[anndata]' palantir
     pip install --no-deps pyslingshot==0.2.0 pcurvepy2
@@ -32,7 +32,7 @@ import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("NUMBA_NUM_THREADS", "1")
@@ -243,7 +243,7 @@ def slingshot(task: Task, seed: int) -> Found:
 
 
 def sets_of(masks: np.ndarray) -> np.ndarray:
-    """Groups of cells that belong to the same lineages."""
+    """Return groups of cells that belong to the same lineages."""
     return np.array(["".join("01"[int(k)] for k in row) for row in masks])
 
 

@@ -1,4 +1,4 @@
-"""``hgplvm curvature``: do the data call for a curved space, or would a plane do?"""
+"""``hgplvm curvature``: whether data call for a curved space, or a plane would do."""
 
 from __future__ import annotations
 
