@@ -2,7 +2,7 @@
 
 Simulated sets, each with settings of its own drawn from the seed. Flat: planes and curved sheets
 mapped to 3 to 50 columns, spirals, Gaussian clouds of more dimensions, blobs (2 to 8 centres) in
-space and in a plane. Curved: noisy binary trees of depth 3 to 5, Brownian motion along trees of
+space and in a plane, counts of cells on a line, and counts whose rates follow a plane. Curved: noisy binary trees of depth 3 to 5, Brownian motion along trees of
 depth 3 to 5, and counts of cells along a binary tree. Random trees of 15 to 40 nodes are listed
 apart: some of them are bushes with little hierarchy. The model is the nearest-neighbour one.
 
@@ -113,6 +113,27 @@ def cells(r: np.random.RandomState, seed: int) -> np.ndarray:
     ).counts
 
 
+def cells_on_a_line(r: np.random.RandomState, seed: int) -> np.ndarray:
+    return make_cells(
+        int(r.choice([300, 400, 500])),
+        500,
+        topology="linear",
+        programmes=str(r.choice(["smooth", "brownian"])),
+        depth=float(r.choice([700, 1000, 2000])),
+        random_state=seed,
+    ).counts
+
+
+def counts_of_a_plane(r: np.random.RandomState, _: int) -> np.ndarray:
+    n, g, phi = r.choice([300, 400, 500]), 500, 0.3
+    z = r.randn(n, 2) if r.rand() < 0.5 else r.uniform(-1.7, 1.7, (n, 2))
+    rates = np.exp(0.4 * z @ r.randn(2, g) * (r.rand(g) < 0.4) + 1.2 * r.randn(g))
+    sizes = r.choice([700, 1000, 2000]) * np.exp(0.4 * r.randn(n, 1))
+    means = sizes * rates / rates.sum(1, keepdims=True)
+    counts = r.poisson(means * r.gamma(1.0 / phi, phi, means.shape))
+    return counts[:, counts.sum(0) > 0]
+
+
 def random_tree(r: np.random.RandomState, _: int) -> np.ndarray:
     n, d, m = r.choice([300, 400, 600]), r.choice([20, 40]), int(r.choice([15, 25, 40]))
     parent = [0, *(r.randint(max(0, i - r.choice([3, 6, 12])), i) for i in range(1, m))]
@@ -132,6 +153,8 @@ KINDS: dict[str, tuple[Draw, bool]] = {
     "cloud": (cloud, False),
     "blobs": (blobs, False),
     "blobs in a plane": (blobs_in_a_plane, False),
+    "cells on a line": (cells_on_a_line, False),
+    "counts of a plane": (counts_of_a_plane, False),
     "binary tree": (binary_tree, True),
     "branching": (branching, True),
     "cells": (cells, True),
@@ -145,7 +168,8 @@ def judged(job: tuple[str, int]) -> tuple[str, int, bool, str, float]:
     kind, seed = job
     draw, curved = KINDS[kind]
     rows = draw(np.random.RandomState(seed), seed)
-    likelihood = "negative-binomial" if kind == "cells" else "gaussian"
+    of_counts = kind in ("cells", "cells on a line", "counts of a plane")
+    likelihood = "negative-binomial" if of_counts else "gaussian"
     model = VecchiaHGPLVM(likelihood=likelihood, max_iter=30, random_state=seed)
     found = model.fit(rows).curvature()
     return kind, seed, found.curved == curved, found.reason, found.gain

@@ -141,6 +141,7 @@ class Keys:
             self.position,
             self.position_std,
             self.stability,
+            self.off_map,
         )
 
     @property

@@ -1,8 +1,9 @@
 """Is there a tree in the data, or would a plane do? One verdict from four questions.
 
-All of them look at a sample of the rows, in the directions of the signal, and at the means of
-groups of similar rows. Each group gives two means, of disjoint halves of its rows, so that products
-of one with the other are free of noise.
+All of them look at a sample of the rows, in the directions of the signal (of counts, at the scores
+that a count model begins with), and the first three at the means of groups of similar rows. Each
+group gives two means, of disjoint halves of its rows, so that products of one with the other are
+free of noise.
 
 1. **Does a plane hold the means?** The share of their variance beyond their best plane, which one
    half finds and both halves judge.
@@ -143,13 +144,17 @@ class Curvature:
         return "\n".join(lines)
 
 
-def judge(rows: Array, *, seed: int = 0, quick: bool = False) -> Curvature:
+def judge(
+    rows: Array, scores: Array | None = None, *, seed: int = 0, quick: bool = False
+) -> Curvature:
     """Say whether rows call for curvature.
 
     Parameters
     ----------
     rows : array of shape (n, d)
         Centred rows; of more than ROWS, a sample is looked at. NaN is a missing entry.
+    scores : array of shape (m, r), optional
+        Rows in the directions of the signal, where these are known, for the first three questions.
     seed : int
         Seed of all choices.
     quick : bool
@@ -179,7 +184,7 @@ def judge(rows: Array, *, seed: int = 0, quick: bool = False) -> Curvature:
             n_groups=0,
         )
     rows = rows / np.sqrt(np.square(rows).mean())
-    scores = _scores(rows)
+    scores = _scores(rows) if scores is None else np.asarray(scores, dtype=float)
     pairs = [_means(scores, MEANS, random) for _ in range(REPEATS)]
     pairs = [pair for pair in pairs if len(pair[0]) >= FEWEST_GROUPS]
     defect = error = edge = path = beyond = math.nan
@@ -380,6 +385,7 @@ def _path_defect(scores: Array, random: np.random.RandomState) -> float:
         tree = minimum_spanning_tree(edges).toarray()
         graph = np.maximum(np.maximum(graph, graph.T), np.maximum(tree, tree.T))
         paths = dijkstra(graph, directed=False)
+        paths = np.where(np.isfinite(paths), paths, paths[np.isfinite(paths)].max())
         quartets = _quartets(n, random)
         apart = NEAR * np.median(paths)
         sums = np.sort(_sums(paths, quartets), axis=1)[_nearest_pair(paths, quartets) >= apart]

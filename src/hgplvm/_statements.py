@@ -184,7 +184,7 @@ def lineages(
     found = places(points, skeleton, own, total, seed=random_state)
     if edges is None and labels is not None:
         skeleton = _named(skeleton, found.branch, found.position, labels)
-    names = np.array(skeleton.names, dtype=object)
+    names = np.array([_plain(name) for name in skeleton.names], dtype=object)
     pandas = require(owner, "pandas", "anndata")
     tips = skeleton.tips
     if copy:
@@ -273,6 +273,7 @@ def _own_covariances(adata: Any, keys: ad.Keys, points: torch.Tensor) -> torch.T
 def _named(skeleton: Skeleton, branch: Array, position: Array, labels: Array) -> Skeleton:
     """Name the ends of a skeleton after the labels of the rows there, and stems before them."""
     names = list(skeleton.names)
+    labels = np.array([_plain(word) for word in labels])
     seen: dict[str, int] = {}
     for tip in skeleton.tips:
         on = np.flatnonzero(branch == tip)
@@ -291,9 +292,16 @@ def _named(skeleton: Skeleton, branch: Array, position: Array, labels: Array) ->
     )
 
 
+def _plain(word: str) -> str:
+    """Return a name that files can hold: a slash would be a folder there."""
+    return word.replace("/", "|")
+
+
 def _keep(adata: Any, keys: ad.Keys, name: str, tree: Any) -> None:
-    """Add to what a fit left in uns."""
+    """Add to what a fit left in uns; trends are those of the lineages that there are."""
     found = dict(adata.uns[keys.uns]) if isinstance(adata.uns.get(keys.uns), Mapping) else {}
+    if name == "lineages":
+        found.pop("trends", None)
     ad.write(adata, uns={keys.uns: {**found, name: tree}})
 
 

@@ -15,8 +15,9 @@ it; counts with their own likelihood (Newton's method, and a normal posterior ar
 data with a noise variance for each feature. The derivative is that of the posterior.
 
 Where a row is along a lineage is known up to a standard deviation w(u). So rows that are gathered
-at u see ``(Bf)(u) = E f(u + δ)`` with ``δ ~ N(0, w²)``, and f is known the less the more B blurs.
-Rows also shift together, with the map: ``E[(f(u + δ) - f(u))²]`` is added to the variance.
+at u see ``(Bf)(u) = E f(u + δ)`` with ``δ ~ N(0, w²)``. The mean that is given is that of Bf, which
+is what rows show: sharpening it would amplify whatever else differs between rows at one position.
+The variance is that of f, which is known the less the more B blurs. Rows also shift together, with the map: ``E[(f(u + δ) - f(u))²]`` is added to the variance.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ __all__ = ["Binned", "Trend", "fit_trend", "gather"]
 # variance of the level, and the grid of amplitudes and lengths (shares of the lineage)
 LEVEL = 1.0
 AMPLITUDES = (0.1, 0.3, 0.8, 1.6)
-LENGTHS, ROUGH = (0.12, 0.3, 0.8), (0.3, 1.0)
+LENGTHS, ROUGH = (0.25, 0.6), (1.0,)
 # steps of Newton's method, and the longest of each
 STEPS, LONGEST = 8, 2.0
 # least noise variance, as a share of a feature's variance; and least information of a bin
@@ -61,12 +62,14 @@ class Binned:
         What the model decodes there: of counts the logarithm of the rate of a median cell.
     total : array [T, G]
         Weighted sums of the rows.
-    size : array [T, G] or [T, 1]
+    size : array [T, G]
         Weighted sums of the sizes of the cells, of other data of the rows.
     variance : array [G]
         Of counts the dispersion φ, of other data the noise variance.
+    seen : array [T, G]
+        Sums of the weights of the rows whose entry there is.
     effective : array [T]
-        Sums of weights.
+        Sums of the weights of all rows.
     doubt : array [T]
         Standard deviation of a row's position there.
     counts : bool
@@ -78,6 +81,7 @@ class Binned:
     total: Array
     size: Array
     variance: Array
+    seen: Array
     effective: Array
     doubt: Array
     counts: bool
@@ -141,7 +145,7 @@ def gather(
     sizes : array [n], optional
         Sizes of the cells, in units of the median, where rows are counts.
     dispersion : array [G], optional
-        φ of counts.
+        φ of counts; where they vary more around the mean of their bin, φ is what they say.
     shifts : array [n, G], optional
         What covariates do to the rows, of counts to their logarithms.
     """
@@ -149,9 +153,9 @@ def gather(
     edges = 0.5 * (positions[1:] + positions[:-1])
     at = np.searchsorted(edges, where)
     some = np.flatnonzero(weights > 0)
-    total, effective, doubt = np.zeros((t, g)), np.zeros(t), np.zeros(t)
-    squares, counts = np.zeros(g), sizes is not None
-    size = np.zeros((t, 1 if shifts is None else g))
+    total, size, seen = np.zeros((t, g)), np.zeros((t, g)), np.zeros((t, g))
+    effective, doubt = np.zeros(t), np.zeros(t)
+    squares, seconds, counts = np.zeros(g), np.zeros(g), sizes is not None
     for b in range(t):
         members = some[at[some] == b]
         if not len(members):
@@ -161,27 +165,35 @@ def gather(
         block = block.toarray() if issparse(block) else np.asarray(block, dtype=float)
         if shifts is not None and not counts:
             block = block - shifts[members]
-        seen = ~np.isnan(block)
-        total[b] = w @ np.where(seen, block, base[b] if not counts else 0.0)
+        there = ~np.isnan(block)
+        block = np.where(there, block, 0.0)
         effective[b] = w.sum()
         doubt[b] = math.sqrt(float(w @ np.square(std[members])) / w.sum())
-        size[b] = w.sum()
-        if sizes is not None:
-            factors = 1.0 if shifts is None else np.exp(shifts[members])
-            size[b] = w @ (sizes[members, None] * factors)
-        if not counts:
-            mean = total[b] / w.sum()
-            squares += w @ np.where(seen, np.square(block - mean), 0.0)
+        seen[b], total[b] = w @ there, w @ block
+        if sizes is None:
+            size[b] = seen[b]
+            mean = there * (total[b] / np.maximum(seen[b], 1e-300))
+            squares += w @ np.square(block - mean)
+            continue
+        exposure = sizes[members, None] * there
+        if shifts is not None:
+            exposure = exposure * np.exp(shifts[members])
+        size[b] = w @ exposure
+        mean = exposure * (total[b] / np.maximum(size[b], 1e-300))
+        squares += w @ (np.square(block - mean) - mean)
+        seconds += w @ np.square(mean)
     known = effective > 0
     if known.any():  # where there are no rows, positions are as sure as nearby
         doubt = np.interp(positions, positions[known], doubt[known])
         doubt = gaussian_filter1d(doubt, SMOOTHED, mode="nearest")
     if counts:
-        variance = np.zeros(g) if dispersion is None else np.asarray(dispersion, dtype=float)
+        given = np.zeros(g) if dispersion is None else np.asarray(dispersion, dtype=float)
+        variance = np.maximum(given, squares / np.maximum(seconds, 1e-300))
     else:  # around the means of the bins
-        degrees = max(effective.sum() - known.sum(), 1.0)
-        variance = squares / degrees + SMALLEST * (np.square(base).mean(0) + 1e-300)
-    return Binned(positions, base, total, size, variance, effective, doubt, counts)
+        degrees = np.maximum(seen.sum(0) - (seen > 0).sum(0), 1.0)
+        least = np.square(base).mean(0) + np.square(total).sum(0) / np.maximum(seen.sum(0), 1.0)
+        variance = squares / degrees + SMALLEST * np.maximum(least, SMALLEST)
+    return Binned(positions, base, total, size, variance, seen, effective, doubt, counts)
 
 
 def fit_trend(binned: Binned) -> Trend:
@@ -222,7 +234,7 @@ def _displaced(binned: Binned, mean: Array) -> Array:
 
 
 def _fit(binned: Binned, some: slice) -> tuple[Array, Array]:
-    """Posterior mean [T, g] and covariance [g, T, T] of some features: of the best kernel each."""
+    """Posterior mean [T, g] and covariance [g, T, T] of some features, averaged over kernels."""
     u = binned.positions
     apart = np.abs(u[:, None] - u[None]) / max(float(u[-1] - u[0]), 1e-12)
     shape = binned.base[:, some].T  # [g, T]
@@ -241,6 +253,7 @@ def _fit(binned: Binned, some: slice) -> tuple[Array, Array]:
         for amplitude in AMPLITUDES:
             kernel = outer + np.square(amplitude * unit)[:, None, None] * rho
             value, m, c = _posterior(binned, some, level, kernel, blur)
+            m = m @ blur.T
             higher = np.maximum(top, value)
             before, now = np.exp(top - higher), np.exp(value - higher)
             c = c + m[:, :, None] * m[:, None, :]
@@ -256,14 +269,14 @@ def _level(binned: Binned, some: slice) -> tuple[Array, Array]:
     """Mean of each feature [g, 1], and the unit of its changes [g]: 1 for logarithms."""
     total = binned.total[:, some]
     if binned.counts:
-        size = binned.size.sum(0)
-        size = size if len(size) == 1 else size[some]
-        level = np.log((total.sum(0) + 0.5) / np.maximum(size, 1e-300))
+        size = binned.size[:, some].sum(0)
+        level = np.log((total.sum(0) + 0.5) / np.maximum(size, 0.5))
         return level[:, None], np.ones(total.shape[1])
-    known = binned.effective > 0
-    means = total[known] / binned.effective[known, None]
-    level = total.sum(0) / max(binned.effective.sum(), 1e-300)
-    spread = np.sqrt(np.square(means - level).mean(0) + binned.variance[some])
+    seen = binned.seen[:, some]
+    level = total.sum(0) / np.maximum(seen.sum(0), 1e-300)
+    gaps = np.where(seen > 0, total / np.maximum(seen, 1e-300) - level, 0.0)
+    between = np.square(gaps).sum(0) / np.maximum((seen > 0).sum(0), 1)
+    spread = np.sqrt(between + binned.variance[some])
     return level[:, None], np.asarray(np.maximum(spread, 1e-150))
 
 
@@ -277,14 +290,11 @@ def _posterior(
     ``K - KBᵀ(I + WS)⁻¹WBK``.
     """
     eye = np.eye(k.shape[1])
-    total = binned.total[:, some].T
-    variance = binned.variance[some, None]
-    size = binned.size.T if binned.size.shape[1] == 1 else binned.size[:, some].T
     cross = blur @ k  # [g, T, T]
     seen = cross @ blur.T
-    a, delta = np.zeros_like(total), np.zeros_like(total)
+    a, delta = np.zeros(seen.shape[:2]), np.zeros(seen.shape[:2])
     for _ in range(STEPS if binned.counts else 1):
-        score, information, _ = _likelihood(binned, level + delta, total, variance, size)
+        score, information, _ = _likelihood(binned, some, level + delta)
         # (S⁻¹ + W) δ' = W δ + s, and δ' = S a'
         right = information * delta + score
         new = np.linalg.solve(eye + information[:, :, None] * seen, right[:, :, None])[:, :, 0]
@@ -294,7 +304,7 @@ def _posterior(
             longest = np.abs(step).max(axis=1, keepdims=True)
             part = LONGEST / np.maximum(longest, LONGEST)
         a, delta = a + part * (new - a), delta + part * step
-    _, information, value = _likelihood(binned, level + delta, total, variance, size)
+    _, information, value = _likelihood(binned, some, level + delta)
     b = eye + information[:, :, None] * seen
     covariance = k - cross.transpose(0, 2, 1) @ np.linalg.solve(b, information[:, :, None] * cross)
     evidence = value - 0.5 * (delta * a).sum(1) - 0.5 * np.linalg.slogdet(b)[1]
@@ -302,22 +312,17 @@ def _posterior(
     return evidence, mean, 0.5 * (covariance + covariance.transpose(0, 2, 1))
 
 
-def _likelihood(
-    binned: Binned, eta: Array, total: Array, variance: Array, size: Array
-) -> tuple[Array, Array, Array]:
+def _likelihood(binned: Binned, some: slice, eta: Array) -> tuple[Array, Array, Array]:
     """Slope and information of each bin [g, T], and the log likelihood [g]."""
+    total, seen = binned.total[:, some].T, binned.seen[:, some].T
+    variance = binned.variance[some, None]
     if not binned.counts:
-        residual = total - binned.effective * eta
-        mean = total / np.maximum(binned.effective, 1e-300)
-        misfit = binned.effective * np.square(mean - eta)
-        return (
-            residual / variance,
-            np.broadcast_to(binned.effective / variance, eta.shape),
-            -0.5 * (misfit / variance).sum(1),
-        )
-    # cells of a bin as one, of their mean size: μ of a cell, of which there are `effective`
-    cells = np.maximum(binned.effective, 1e-300)
-    rate = np.exp(np.clip(eta, -LARGEST_LOG, LARGEST_LOG)) * (size / cells)
+        misfit = seen * np.square(total / np.maximum(seen, 1e-300) - eta)
+        score = (total - seen * eta) / variance
+        return score, seen / variance, -0.5 * (misfit / variance).sum(1)
+    # cells of a bin as one, of their mean size: μ of a cell, of which there are `seen`
+    cells = np.maximum(seen, 1e-300)
+    rate = np.exp(np.clip(eta, -LARGEST_LOG, LARGEST_LOG)) * (binned.size[:, some].T / cells)
     spread = 1.0 + variance * rate
     score = (total - cells * rate) / spread
     information = cells * rate / spread

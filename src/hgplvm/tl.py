@@ -208,7 +208,11 @@ def model(adata: Any, *, key: str = "hgplvm") -> BaseGPLVM:
         Its columns are ``adata.uns[key]["features"]``.
     """
     ad.check_anndata("tl.model", adata)
-    found: BaseGPLVM = ad.stored_model("tl.model", adata, ad.checked_keys("tl.model", "key", key))
+    keys = ad.checked_keys("tl.model", "key", key)
+    found: BaseGPLVM = ad.stored_model("tl.model", adata, keys)
+    features = ad.results("tl.model", adata, keys).get("features")
+    if features is not None:  # what drivers are named after; rows are still arrays without names
+        found._columns = np.asarray(features).astype(str)
     return found
 
 

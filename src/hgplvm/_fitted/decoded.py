@@ -9,7 +9,9 @@ axis q of the frame, and the joint posterior of f at these points,
 for r functions of the same covariance. G is the expected pullback metric: long where the decoded
 functions change, and where they are not known, away from the data. A path of least length by it
 stays near the data. It is found on a graph of points (latents, and points that fill the disk),
-whose edges have the length ``√(vᵀGv)`` of the step v in the metric between their ends.
+whose edges have the length ``√(vᵀGv)`` of the step v in the metric between their ends. Of its second
+term what is not known even along the rows is left out, and the rest is scaled such that a way where
+nothing is known is twice as long as one along them.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ __all__ = ["Drivers", "data_geodesic", "drivers_at", "drivers_between"]
 REACH = 0.15
 # nodes of the graph: latents, and points that fill the disk; neighbours of each
 LATENTS, FILLERS, NEIGHBORS = 500, 1500, 14
-# how steep unknown functions are taken to be: this quantile of the slopes at the rows
-STEEP = 0.9
+# how steep unknown functions are taken to be: a multiple of this quantile of the slopes at the rows
+STEEP, DETOUR = 0.9, 2.0
 # how far the disk is filled beyond the farthest latent, as a share of its radius
 MARGIN = 1.1
 # rounds in which a path is smoothed, and its points while it is
@@ -190,10 +192,14 @@ def metric(engine: Engine, x: Tensor, reach: float, n_rows: int) -> Tensor:
         spreads.append(contrast @ function_covariance(engine, some) @ contrast.mT)
     square, spread = torch.cat(squares), torch.cat(spreads)
     # Functions change more at the rows than the kernel of the posterior says, which is that of
-    # uncertain positions: where they are not known, they are taken to change as much.
+    # uncertain positions: where they are not known, a way counts as DETOUR times one along rows.
     known = square[:n_rows].diagonal(dim1=1, dim2=2).sum(1).quantile(STEEP)
-    unknown = spread.diagonal(dim1=1, dim2=2).sum(1).max()
-    return square + max(float(known / unknown.clamp_min(1e-300)), 1.0) * spread
+    # What is not known even along rows, since functions are rough, is no reason to go elsewhere.
+    values, axes = torch.linalg.eigh(spread)
+    values = (values - values[:n_rows, 0].median()).clamp_min(0.0)
+    spread = (axes * values.unsqueeze(1)) @ axes.mT
+    unknown = values.mean(1).max()
+    return square + max(float(DETOUR**2 * known / unknown.clamp_min(1e-300)), 1.0) * spread
 
 
 def data_geodesic(engine: Engine, start: Tensor, end: Tensor, n_points: int) -> Tensor:

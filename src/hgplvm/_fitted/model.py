@@ -72,6 +72,8 @@ class FittedModel:
         Covariates, and what is known of their effects.
     sample : array [n, d], optional
         Some of the training rows, centred, to tell whether they call for curvature.
+    scores : array [m, r], optional
+        Of counts the scores of some rows, for the same purpose.
     single : bool
         Whether users get numbers in single precision.
     bound : bool
@@ -95,6 +97,7 @@ class FittedModel:
     digests: Array
     covariates: FittedCovariates | None = None
     sample: Array | None = None
+    scores: Array | None = None
     single: bool = False
     bound: bool = False
     variational: bool = False

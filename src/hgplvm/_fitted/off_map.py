@@ -7,7 +7,10 @@ directions in which the residuals of the training rows near x are small::
     eᵀS⁻¹e/r,    S = (Σ_j e_j e_jᵀ + κ S₀)/(K + κ)   over the K training rows nearest to x
 
 with S₀ the same over all rows. (A plane has room for little: residuals of training rows have
-structure, too, and it is no surprise when a new row shares it.) *Beyond*: what is left in the
+structure, too, and it is no surprise when a new row shares it. Of many directions those are taken
+in which the residuals of every other of the rows are largest, and the rest of the rows are what new
+ones are compared with: among those that chose the directions, little would be left beyond them.)
+*Beyond*: what is left in the
 directions that the model does not see is large: the sum of squares of the entries beyond the
 signal, or the deviance of the counts, which depends on the size of a library as in training rows.
 
@@ -69,7 +72,10 @@ class OffMap:
         r = residuals.shape[1]
         axes = torch.eye(r, dtype=residuals.dtype, device=residuals.device)
         if r > DIRECTIONS:
-            axes = torch.linalg.svd(residuals, full_matrices=False)[2][:DIRECTIONS].mT.contiguous()
+            chosen = residuals[1::2] if len(residuals) > 2 else residuals
+            axes = torch.linalg.svd(chosen, full_matrices=False)[2][:DIRECTIONS].mT.contiguous()
+            if len(residuals) > 2:
+                rows, residuals = rows[::2], residuals[::2]
         rest = torch.zeros_like(residuals[:, 0])
         return cls(rows, axes, residuals @ axes, rest, rest.new_zeros(1))
 

@@ -604,6 +604,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
             covariates=covariates,
             digests=problem.digests,
             sample=problem.sample,
+            scores=problem.scores,
             free_length_scale="length_scale" in parameters.free,
             single=self.dtype == "float32",
             bound=self._bounded,

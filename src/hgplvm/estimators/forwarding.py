@@ -360,8 +360,8 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             check.check_number(self._name, "reach", reach, low=0, closed=False)
         model, engine = self._model, self._engine()
         n = self.n_features_in_
-        numbers = [str(i) for i in range(n)]
-        names = np.asarray(getattr(self, "feature_names_in_", numbers), dtype=str)
+        known = getattr(self, "_columns", [str(i) for i in range(n)])
+        names = np.asarray(getattr(self, "feature_names_in_", known), dtype=str)
         if isinstance(at, tuple) and len(at) == 2 and not all(isinstance(v, float) for v in at):
             first, last = (model.pose.points(model.point(self._name, "at", p)) for p in at)
             return drivers_between(engine, first, last, names)
@@ -425,7 +425,7 @@ class FittedMethods(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
                 "curved: fit it again."
             )
         middle, low, high = model.scale()
-        found = judge(model.sample, quick=quick)
+        found = judge(model.sample, model.scores, quick=quick)
         return replace(found, scale=middle, scale_low=low, scale_high=high)
 
     # --- files ----------------------------------------------------------------------------

@@ -33,8 +33,8 @@ logger = logging.getLogger(__name__)
 DTYPES = {"float64": torch.float64, "float32": torch.float32}
 # least variance of a missing entry, as a share of the data's
 SMALLEST_VARIANCE = 1e-9
-# rows and columns of the sample that a model keeps
-SAMPLE_ROWS, SAMPLE_COLUMNS = 300, 2000
+# rows and columns of the sample that a model keeps, and rows whose scores it keeps
+SAMPLE_ROWS, SAMPLE_COLUMNS, SCORE_ROWS = 300, 2000, 1000
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,8 @@ class Problem:
         Of a fit to counts.
     sample : Array [n, d]
         Some of the user's rows, centred and without covariates, of counts their logarithms.
+    scores : Array [m, r], optional
+        Of counts the scores of some rows, centred.
     """
 
     rows: Rows
@@ -170,6 +172,7 @@ class Problem:
     covariates: Covariates | None = None
     coded: Coded | None = field(default=None, repr=False)
     sample: Array = field(default_factory=lambda: np.zeros((0, 0), dtype=np.float32), repr=False)
+    scores: Array | None = field(default=None, repr=False)
 
 
 def gaussian_problem(
@@ -250,12 +253,12 @@ def gaussian_problem(
     return _with_covariates(problem, covariates)
 
 
-def _sample(rows: Array, design: Array | None, seed: int) -> Array:
+def _sample(rows: Array, design: Array | None, seed: int, n_rows: int = SAMPLE_ROWS) -> Array:
     """Rows of which is asked after the fit whether they call for curvature; NaN where missing.
 
     The largest entry is 1: tiny and huge data keep their digits in single precision.
     """
-    chosen = np.random.RandomState(seed).permutation(len(rows))[:SAMPLE_ROWS]
+    chosen = np.random.RandomState(seed).permutation(len(rows))[:n_rows]
     found = np.asarray(rows[chosen], dtype=float)
     seen = ~np.isnan(found)
     found = found - np.where(seen, found, 0.0).sum(0) / np.maximum(seen.sum(0), 1)
@@ -343,6 +346,7 @@ def count_problem(
         rates=start.model,
         counts=start.rows,
         sample=_sample_of_counts(start.model, counts, design, seed),
+        scores=_sample(start.scores.cpu().numpy(), None, seed, SCORE_ROWS),
     )
     return _with_covariates(problem, covariates)
 

@@ -37,7 +37,15 @@ from hgplvm.pl._style import (
     picture,
 )
 
-__all__ = ["OKABE_ITO", "DiskView", "choice", "draw_disk", "draw_points", "poincare"]
+__all__ = [
+    "OKABE_ITO",
+    "DiskView",
+    "choice",
+    "draw_disk",
+    "draw_points",
+    "name_on_data",
+    "poincare",
+]
 
 RASTERISE_FROM = 20_000
 LEGENDS = ("side", "on data", "none")
@@ -240,7 +248,7 @@ def draw_points(
                 ncols=columns_of(colors),
             )
         elif legend == "on data":
-            _name_on_data(ax, points, colors, view, hyperbolic)
+            name_on_data(ax, points, colors, view, hyperbolic)
 
 
 # --- parts ----------------------------------------------------------------------------------
@@ -340,8 +348,12 @@ def plain(name: object) -> str:
     return f" {text}" if text.startswith("_") else text
 
 
-def _name_on_data(
-    ax: Axes, points: Array, colors: Colors, view: DiskView | None, hyperbolic: bool
+def name_on_data(
+    ax: Axes,
+    points: Array,
+    colors: Colors,
+    view: DiskView | None,
+    hyperbolic: bool = True,
 ) -> None:
     """Write each category's name where the middle of its points is."""
     outline = [patheffects.withStroke(linewidth=2.5, foreground="white")]

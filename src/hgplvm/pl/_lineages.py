@@ -16,7 +16,16 @@ from matplotlib.patheffects import withStroke
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm.geometry import geodesic, lorentz_to_poincare, poincare_to_lorentz
-from hgplvm.pl._disk import GRIDS, LEGENDS, DiskView, choice, draw_disk, draw_points, plain
+from hgplvm.pl._disk import (
+    GRIDS,
+    LEGENDS,
+    DiskView,
+    choice,
+    draw_disk,
+    draw_points,
+    name_on_data,
+    plain,
+)
 from hgplvm.pl._sources import Array, draw
 from hgplvm.pl._style import (
     GRID,
@@ -104,6 +113,8 @@ def lineages(
     own = ax is None
     ax = new_axes(ax, (6.4, 5.2))
     draw_disk(ax, view, grid=grid)
+    if size is not None:
+        check.check_number(owner, "size", size, low=0)
     if by_branch and colors is not None:
         shares = np.asarray(adata.obsm[keys.branches], dtype=float).max(axis=1)
         faces = colors.rgba(color_map(owner, palette))
@@ -116,6 +127,8 @@ def lineages(
                 ax.scatter([], [], s=40, color=shade, label=plain(name), linewidths=0)
             ax.set_anchor("W")
             ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        elif legend == "on data":
+            name_on_data(ax, drawn.points, colors, view)
     else:
         draw_points(
             ax,
@@ -287,6 +300,8 @@ def _among(owner: str, name: str, wanted: Any, column: Any) -> list[str]:
     if wanted is None:
         return [str(word) for word in known]
     chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+    if not chosen:
+        raise ValueError(f"The {name!r} of {owner} must name one or more. Got {wanted!r} instead.")
     for word in chosen:
         if word not in known:
             few = ", ".join(map(repr, known[:8].tolist()))
