@@ -2,9 +2,10 @@
 
 Simulated sets, each with settings of its own drawn from the seed. Flat: planes and curved sheets
 mapped to 3 to 50 columns, spirals, Gaussian clouds of more dimensions, blobs (2 to 8 centres) in
-space and in a plane, counts of cells on a line, and counts whose rates follow a plane. Curved: noisy binary trees of depth 3 to 5, Brownian motion along trees of
-depth 3 to 5, and counts of cells along a binary tree. Random trees of 15 to 40 nodes are listed
-apart: some of them are bushes with little hierarchy. The model is the nearest-neighbour one.
+space and in a plane, counts of cells on a line, and counts whose rates follow a plane. Curved:
+noisy binary trees of depth 3 to 5, Brownian motion along trees of depth 3 to 5, and counts of cells
+along a binary tree. Random trees of 15 to 40 nodes are listed apart: some of them are bushes with
+little hierarchy. The model is the nearest-neighbour one.
 
     python benchmarks/quality/curvature.py --seeds 700 701 702
 """

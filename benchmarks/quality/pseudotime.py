@@ -17,8 +17,8 @@ depth: DPT on 50 components and 15 neighbours, told how often cells branch (not 
 fails); Palantir with 500 waypoints on 5 diffusion components, cells sorted by its masks of
 branches; Slingshot on 10 components and 10 clusters, cells sorted by the curves that they lie on.
 
-    pip install -c constraints.txt '.[anndata]' palantir
-    pip install --no-deps pyslingshot==0.2.0 pcurvepy2
+    pip install -c constraints.txt '.[anndata,benchmarks]'
+    pip install -c constraints.txt --no-deps pyslingshot pcurvepy2
     python benchmarks/quality/pseudotime.py --data-dir DIR
 """
 

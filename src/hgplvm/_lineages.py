@@ -41,6 +41,8 @@ BLURRED = 0.75
 SHORTEST, REACH, FEWEST = 2.5, 2.0, 0.02
 # the same of the branch on which the root is, as a share
 ROOTED = 0.4
+# how long what curls up at an end may be, in bandwidths; how far an end goes on, by the rows beyond
+CURL, OUTERMOST, FEW_BEYOND = 3.0, 0.9, 5
 # forks nearer than this, in bandwidths, are one
 MERGED = 2.0
 # rows that the density is made of, points that climb, and how far apart nodes are, in bandwidths
@@ -202,7 +204,7 @@ def find_skeleton(
         return _assembled(root[None], np.array([-1]), np.zeros(1), np.zeros(1, dtype=int))
     nodes, tree = _smoothed(nodes, tree)
     nodes, tree = _merged(nodes, tree, MERGED * width)
-    return _rooted(nodes, tree, root, width)
+    return _with_straight_ends(_rooted(nodes, tree, root, width), x, width)
 
 
 def given_skeleton(
@@ -506,6 +508,60 @@ def _rooted(nodes: Tensor, tree: Tree, root: Tensor, width: float) -> Skeleton:
     parent = np.array([-1, *(place_of[before[node]] for node in order[1:])])
     degree = np.array([len(tree[node]) for node in order])
     return _assembled(nodes[order], parent, np.array([times[node] for node in order]), degree)
+
+
+def _with_straight_ends(skeleton: Skeleton, x: Tensor, width: float) -> Skeleton:
+    """Cut what curls up at the end of a branch, and go on straight as far as rows do.
+
+    In a broad group of rows at an end the ridge follows the group's longer axis, and it ends before
+    the outermost rows.
+    """
+    for tip in skeleton.tips:
+        end = skeleton.end(tip)
+        own = np.flatnonzero(skeleton.branch == tip)
+        away = lorentz.distance(skeleton.nodes[0], skeleton.nodes[own]).numpy()
+        last = skeleton.time[end] - skeleton.time[own] < CURL * width
+        far = own[last][int(away[last].argmax())]
+        if far != end:
+            skeleton = _cut(skeleton, own[own > far])
+            end = skeleton.end(tip)
+        before = skeleton.path(tip)
+        back = skeleton.time[end] - skeleton.time[before] >= width
+        start = np.array(before)[back][-1] if back.any() else before[0]
+        if start == end:
+            continue
+        y = lorentz.recenter(x, skeleton.nodes[end])
+        came = lorentz.recenter(skeleton.nodes[[start]], skeleton.nodes[end])[0, 1:]
+        u = -came / came.norm().clamp_min(1e-300)
+        branch, position, _ = place(x, skeleton)
+        beyond = (branch == tip) & (position >= skeleton.time[end] - 1e-9)
+        along = torch.atanh(((y[:, 1:] @ u) / y[:, 0]).clamp(0.0, 1.0 - 1e-15)).numpy()[beyond]
+        if len(along) < FEW_BEYOND:
+            continue
+        length = float(min(np.quantile(along, OUTERMOST), CURL * width))
+        node = lorentz.displaced(skeleton.nodes[end], length * u)
+        skeleton = replace(
+            skeleton,
+            nodes=torch.cat([skeleton.nodes, node[None]]),
+            parent=np.append(skeleton.parent, end),
+            time=np.append(skeleton.time, skeleton.time[end] + length),
+            branch=np.append(skeleton.branch, tip),
+        )
+    return skeleton
+
+
+def _cut(skeleton: Skeleton, nodes: Array) -> Skeleton:
+    """Leave out the last nodes of a branch."""
+    kept = np.setdiff1d(np.arange(len(skeleton.nodes)), nodes)
+    number = np.full(len(skeleton.nodes) + 1, -1)  # the last is what the root has before it
+    number[kept] = np.arange(len(kept))
+    return replace(
+        skeleton,
+        nodes=skeleton.nodes[torch.from_numpy(kept)],
+        parent=number[skeleton.parent[kept]],
+        time=skeleton.time[kept],
+        branch=skeleton.branch[kept],
+    )
 
 
 def _walked(tree: Tree, start: int) -> tuple[dict[int, float], dict[int, int], list[int]]:

@@ -17,7 +17,8 @@ data with a noise variance for each feature. The derivative is that of the poste
 Where a row is along a lineage is known up to a standard deviation w(u). So rows that are gathered
 at u see ``(Bf)(u) = E f(u + δ)`` with ``δ ~ N(0, w²)``. The mean that is given is that of Bf, which
 is what rows show: sharpening it would amplify whatever else differs between rows at one position.
-The variance is that of f, which is known the less the more B blurs. Rows also shift together, with the map: ``E[(f(u + δ) - f(u))²]`` is added to the variance.
+The variance is that of f, which is known the less the more B blurs. Rows also shift together, with
+the map: ``E[(f(u + δ) - f(u))²]`` is added to the variance.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ LENGTHS, ROUGH = (0.25, 0.6), (1.0,)
 STEPS, LONGEST = 8, 2.0
 # least noise variance, as a share of a feature's variance; and least information of a bin
 SMALLEST = 1e-9
+# rows that the variance of a feature over the lineage counts for, in its noise variance
+PRIOR_ROWS = 5.0
 # positions over which the uncertainty of positions is smoothed
 SMOOTHED = 2.0
 # features that are worked on at a time
@@ -192,7 +195,13 @@ def gather(
     else:  # around the means of the bins
         degrees = np.maximum(seen.sum(0) - (seen > 0).sum(0), 1.0)
         least = np.square(base).mean(0) + np.square(total).sum(0) / np.maximum(seen.sum(0), 1.0)
-        variance = squares / degrees + SMALLEST * np.maximum(least, SMALLEST)
+        # the few rows of a bin may agree by chance: a feature varies among them as on the lineage
+        means = np.where(seen > 0, total / np.maximum(seen, 1e-300), 0.0)
+        middle = total.sum(0) / np.maximum(seen.sum(0), 1e-300)
+        between = (seen * np.square(means - middle)).sum(0)
+        overall = (squares + between) / np.maximum(seen.sum(0), 1e-300)
+        variance = (squares + PRIOR_ROWS * overall) / (degrees + PRIOR_ROWS)
+        variance = variance + SMALLEST * np.maximum(least, SMALLEST)
     return Binned(positions, base, total, size, variance, seen, effective, doubt, counts)
 
 

@@ -9,9 +9,9 @@ axis q of the frame, and the joint posterior of f at these points,
 for r functions of the same covariance. G is the expected pullback metric: long where the decoded
 functions change, and where they are not known, away from the data. A path of least length by it
 stays near the data. It is found on a graph of points (latents, and points that fill the disk),
-whose edges have the length ``√(vᵀGv)`` of the step v in the metric between their ends. Of its second
-term what is not known even along the rows is left out, and the rest is scaled such that a way where
-nothing is known is twice as long as one along them.
+whose edges have the length ``√(vᵀGv)`` of the step v in the metric between their ends. Of its
+second term what is not known even along the rows is left out, and the rest is scaled such that a
+way where nothing is known is twice as long as one along them.
 """
 
 from __future__ import annotations

@@ -170,13 +170,16 @@ def lineages(
         end = flat[on[-1]]
         ax.scatter(end[0], end[1], s=32, color="black", zorder=5)
         reach = end / max(float(np.linalg.norm(end)), 1e-9)
+        side = "left" if reach[0] > 0.3 else "right" if reach[0] < -0.3 else "center"
+        if abs(end[0]) > 0.6 * view.reach:  # a name is not to leave the picture
+            side = "right" if end[0] > 0 else "left"
         ax.annotate(
             plain(name),
             end,
-            xytext=tuple(9.0 * reach),
+            xytext=(0.0, 9.0 * np.sign(reach[1])) if reach[1] else (0.0, 9.0),
             textcoords="offset points",
-            ha="left" if reach[0] > 0.3 else "right" if reach[0] < -0.3 else "center",
-            va="bottom" if reach[1] > 0.3 else "top" if reach[1] < -0.3 else "center",
+            ha=side,
+            va="bottom" if reach[1] >= 0 else "top",
             fontweight="bold",
             fontsize="small",
             path_effects=[withStroke(linewidth=2.5, foreground="white")],
