@@ -127,10 +127,12 @@ class CountEngine(Engine):
         found = ((weights @ effects) * effects).sum(0)
         return found.clamp_min(1e-3 * SHIFT_VARIANCE)
 
-    def rest(self, found: Inferred, degrees: float = 0.0) -> Tensor:
+    def rest(self, found: Inferred, degrees: float = 0.0, errors: Tensor | None = None) -> Tensor:
         """Logarithm of the deviance of a count of each cell."""
         effects, _ = self.effects(found.coded)
         mean, _ = self.function_moments(found.x, found.coded)
+        if errors is not None:
+            mean = found.rows - errors
         deviance, counts = self.rates.deviances(found.counts, mean + effects)
         return log_rest(deviance, counts, degrees)
 

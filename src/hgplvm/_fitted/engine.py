@@ -308,8 +308,11 @@ class Engine:
         p[found.observed.sum(1) == 0] = 1.0  # of which nothing is known
         return np.asarray(p.cpu().numpy())
 
-    def rest(self, found: Inferred, degrees: float = 0.0) -> Tensor:
-        """Logarithm of what the model does not see of rows, of an entry: [n]."""
+    def rest(self, found: Inferred, degrees: float = 0.0, errors: Tensor | None = None) -> Tensor:
+        """Logarithm of what the model does not see of rows, of an entry: [n].
+
+        `errors` are residuals of training rows, each of which was predicted without itself.
+        """
         if found.squares is not None and found.counts_beyond is not None:
             squares, counts = (
                 torch.from_numpy(part).to(self.latents)
@@ -320,7 +323,7 @@ class Engine:
         if axes.shape[0] == axes.shape[1]:  # nothing is left
             return torch.zeros_like(found.x[:, 0])
         mean, variance = self._function(found.x, found.coded)
-        residuals = (found.rows - mean) * found.observed
+        residuals = (found.rows - mean if errors is None else errors) * found.observed
         along = residuals @ axes
         squares = (residuals.square().sum(1) - along.square().sum(1)).clamp_min(0.0)
         return log_rest(squares / variance.mean(1), found.observed.sum(1), degrees)
@@ -334,7 +337,7 @@ class Engine:
         off_map = self.model.off_map
         found = self.infer(data, coded)
         lost = (self.latents.shape[1] + off_map.axes.shape[0]) / len(self.latents)
-        return off_map.with_rest(self.rest(found, lost), self._sizes(found))
+        return off_map.with_rest(self.rest(found, lost, off_map.errors), self._sizes(found))
 
     def log_density(self, found: Inferred) -> float:
         """Mean log density of rows at their latents, in the units of the data."""

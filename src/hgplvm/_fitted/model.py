@@ -173,7 +173,7 @@ class FittedModel:
         )
         error, spread = predictions.residuals(predictor, points, positions.rows, data.double())
         own = noises[positions.rows] + spread
-        off_map = OffMap.of(positions.rows, error / own.sqrt()[:, None])
+        off_map = OffMap.of(positions.rows, error, own.sqrt())
         pose = Pose.of(manifold, latents, center)
         model = cls(
             covariance,

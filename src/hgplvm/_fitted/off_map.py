@@ -58,6 +58,8 @@ class OffMap:
         Logarithm of what is beyond, of an entry, less what sizes explain.
     trend : Tensor [k]
         Coefficients of the polynomial in the logarithm of the size, the highest first.
+    errors : Tensor [m, r], optional
+        Residuals as they are, until what is beyond has been computed from them.
     """
 
     rows: Tensor
@@ -65,19 +67,21 @@ class OffMap:
     residuals: Tensor
     rest: Tensor
     trend: Tensor
+    errors: Tensor | None = None
 
     @classmethod
-    def of(cls, rows: Tensor, residuals: Tensor) -> OffMap:
-        """From standardised residuals [m, r]; `rest` is still to come."""
+    def of(cls, rows: Tensor, errors: Tensor, scale: Tensor) -> OffMap:
+        """From residuals [m, r] and their standard deviations [m]; `rest` is still to come."""
+        residuals = errors / scale[:, None]
         r = residuals.shape[1]
         axes = torch.eye(r, dtype=residuals.dtype, device=residuals.device)
         if r > DIRECTIONS:
             chosen = residuals[1::2] if len(residuals) > 2 else residuals
             axes = torch.linalg.svd(chosen, full_matrices=False)[2][:DIRECTIONS].mT.contiguous()
             if len(residuals) > 2:
-                rows, residuals = rows[::2], residuals[::2]
+                rows, residuals, errors = rows[::2], residuals[::2], errors[::2]
         rest = torch.zeros_like(residuals[:, 0])
-        return cls(rows, axes, residuals @ axes, rest, rest.new_zeros(1))
+        return cls(rows, axes, residuals @ axes, rest, rest.new_zeros(1), errors)
 
     def with_rest(self, log_rest: Tensor, log_sizes: Tensor | None) -> OffMap:
         """Return the same with what is beyond [m], and the sizes of the libraries, of counts."""
@@ -85,12 +89,14 @@ class OffMap:
         if log_sizes is not None and len(log_rest) > 10 * DEGREE:
             powers = _powers(log_sizes, DEGREE + 1)
             trend = torch.linalg.lstsq(powers, log_rest[:, None], driver="gelsd").solution[:, 0]
-        return replace(self, rest=log_rest - _trend(trend, log_sizes, log_rest), trend=trend)
+        rest = log_rest - _trend(trend, log_sizes, log_rest)
+        return replace(self, rest=rest, trend=trend, errors=None)
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> OffMap:
         """Apply a function to all tensors."""
-        names = ("rows", "axes", "residuals", "rest", "trend")
-        return OffMap(*(function(getattr(self, name)) for name in names))
+        names = ("rows", "axes", "residuals", "rest", "trend", "errors")
+        parts = {name: getattr(self, name) for name in names}
+        return OffMap(**{k: None if v is None else function(v) for k, v in parts.items()})
 
     def p_values(
         self,
