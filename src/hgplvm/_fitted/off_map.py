@@ -70,9 +70,9 @@ class OffMap:
     errors: Tensor | None = None
 
     @classmethod
-    def of(cls, rows: Tensor, errors: Tensor, scale: Tensor) -> OffMap:
+    def of(cls, rows: Tensor, errors: Tensor, scale: Tensor | None = None) -> OffMap:
         """From residuals [m, r] and their standard deviations [m]; `rest` is still to come."""
-        residuals = errors / scale[:, None]
+        residuals = errors if scale is None else errors / scale[:, None]
         r = residuals.shape[1]
         axes = torch.eye(r, dtype=residuals.dtype, device=residuals.device)
         if r > DIRECTIONS:
@@ -94,9 +94,9 @@ class OffMap:
 
     def mapped(self, function: Callable[[Tensor], Tensor]) -> OffMap:
         """Apply a function to all tensors."""
-        names = ("rows", "axes", "residuals", "rest", "trend", "errors")
-        parts = {name: getattr(self, name) for name in names}
-        return OffMap(**{k: None if v is None else function(v) for k, v in parts.items()})
+        names = ("rows", "axes", "residuals", "rest", "trend")
+        parts = {name: function(getattr(self, name)) for name in names}
+        return OffMap(**parts, errors=None if self.errors is None else function(self.errors))
 
     def p_values(
         self,
