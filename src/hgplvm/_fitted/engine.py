@@ -308,10 +308,16 @@ class Engine:
         p[found.observed.sum(1) == 0] = 1.0  # of which nothing is known
         return np.asarray(p.cpu().numpy())
 
-    def rest(self, found: Inferred, degrees: float = 0.0, errors: Tensor | None = None) -> Tensor:
+    def rest(
+        self,
+        found: Inferred,
+        degrees: float = 0.0,
+        errors: Tensor | None = None,  # noqa: ARG002
+    ) -> Tensor:
         """Logarithm of what the model does not see of rows, of an entry: [n].
 
-        `errors` are residuals of training rows, each of which was predicted without itself.
+        Training rows have lost a share of it to the fit, their `degrees`; of counts, `errors` are
+        the residuals of their scores, each of which was predicted without itself.
         """
         if found.squares is not None and found.counts_beyond is not None:
             squares, counts = (
@@ -323,7 +329,7 @@ class Engine:
         if axes.shape[0] == axes.shape[1]:  # nothing is left
             return torch.zeros_like(found.x[:, 0])
         mean, variance = self._function(found.x, found.coded)
-        residuals = (found.rows - mean if errors is None else errors) * found.observed
+        residuals = (found.rows - mean) * found.observed
         along = residuals @ axes
         squares = (residuals.square().sum(1) - along.square().sum(1)).clamp_min(0.0)
         return log_rest(squares / variance.mean(1), found.observed.sum(1), degrees)
