@@ -18,7 +18,17 @@ COMMANDS = [command.callback.__name__ for command in app.registered_commands]
 
 def test_there_are_the_commands_that_the_tests_know():
     assert sorted(COMMANDS) == sorted(
-        ["benchmark", "decode", "demo", "fit", "metrics", "plot", "reproduce", "transform"]
+        [
+            "benchmark",
+            "curvature",
+            "decode",
+            "demo",
+            "fit",
+            "metrics",
+            "plot",
+            "reproduce",
+            "transform",
+        ]
     )
 
 

@@ -57,9 +57,10 @@ def test_fit_writes_embedding_model_and_picture_under_their_usual_names(fitted):
         "state",
     ]
     assert fitted.picture.read_bytes().startswith(b"\x89PNG")
-    read, stopped, wrote = fitted.stdout.splitlines()
+    read, stopped, flat, wrote = fitted.stdout.splitlines()
     assert read == "Read cells.csv: 60 rows, 6 columns, labels cell_type"
     assert stopped.startswith("HGPLVM: reached max_iter=5")
+    assert flat.startswith("Flat or curved? A plane holds these data")  # of three groups
     assert wrote == "Wrote cells-hgplvm.csv, cells-hgplvm.hgplvm, cells-hgplvm.png."
 
 
@@ -337,7 +338,7 @@ def instant(fitted, monkeypatch, columns, data):
         model = hgplvm.load(fitted.model)
         return model, _rows.Embedded(model.embedding_, None, labels, rows.names)
 
-    monkeypatch.setattr(_embed, "_fit_table", fit_table)
+    monkeypatch.setattr(_embed, "fit_table", fit_table)
 
 
 @pytest.mark.usefixtures("instant")
@@ -395,8 +396,8 @@ def test_both_kinds_of_fit_spare_the_pseudotime_of_the_user(columns, data):
     labels = {"pseudotime": columns["cell_type"]}
     table = _rows.Rows(data, [f"g{j}" for j in range(6)], labels, columns["cell"])
     parameters = {"max_iter": 1, "length_scale": 1.0, "n_components": 2}
-    for fit in (_embed._fit_table, _embed._fit_anndata):
-        more = {"normalize": False} if fit is _embed._fit_anndata else {}
+    for fit in (_embed.fit_table, _embed.fit_anndata):
+        more = {"normalize": False} if fit is _embed.fit_anndata else {}
         _, found = fit(table, "sparse", {**parameters, **more}, 0)
         assert found.labels["pseudotime"].tolist() == columns["cell_type"].tolist()
         assert found.labels["hgplvm_pseudotime"][0] == pytest.approx(0, abs=1e-6)

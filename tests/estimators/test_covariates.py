@@ -351,7 +351,7 @@ def test_many_batches_and_two_kinds_of_them(cells):
     model = SparseHGPLVM(likelihood="poisson", random_state=0, max_iter=10)
     model.fit(cells.X[:N], covariates=covariates)
     assert batch_mixing(model.embedding_, cells.batch[:N]) > 0.7
-    assert model.covariate_variance_["donor"] > 3 * model.covariate_variance_["plate"]
+    assert model.covariate_variance_["donor"] > 2 * model.covariate_variance_["plate"]
     new = model.transform(cells.X[N:], covariates=covariates[: len(cells.X) - N])
     assert np.isfinite(new).all()
     part = model.inverse_transform(model.embedding_[:3], covariates={"plate": "3", "age": 0.5})

@@ -58,8 +58,9 @@ MODES = 40
 SHARED = 6
 # rounds of uncertainty and smoothness
 ROUNDS = 2
-# the bound by which the kernel's parameters are found: inducing points, and draws of the positions
-INDUCING, DRAWS = 80, 3
+# the bound by which the kernel's parameters are found: most and fewest inducing points, their share
+# of the rows, and draws of the positions
+INDUCING, FEWEST, SHARE, DRAWS = 80, 40, 0.16, 3
 # evaluations of it, the factor within which parameters stay of those of the fit, and the largest
 # κ in median distances, beyond which the slope σ/κ is all that matters
 EVALUATIONS, REACH, LONGEST = 60, 1e3, 300.0
@@ -395,6 +396,8 @@ def smoothed(
     n_columns, data = data.shape[1], rotated_to_rank(data)
     precision, log_precision = float(w.sum()), float(w.log().sum())
     squares = float((w * data.square().sum(1)).sum())
+    # with as many as there are rows, the bound is the likelihood, by which moved rows look rough
+    n_inducing = min(INDUCING, max(FEWEST, round(SHARE * len(x))))
     scenes = []
     for _ in range(DRAWS):
         moved = x
@@ -402,7 +405,7 @@ def smoothed(
             z = torch.randn(spread.shape[:2], generator=generator, dtype=torch.float64).to(x)
             root = torch.linalg.cholesky(_positive(spread))
             moved = manifold.displaced(x, (root @ z.unsqueeze(-1)).squeeze(-1))
-        chosen = torch.randperm(len(x), generator=generator)[:INDUCING].to(x.device)
+        chosen = torch.randperm(len(x), generator=generator)[:n_inducing].to(x.device)
         scenes.append((moved, moved[chosen]))
 
     fitted = covariance.theta["length_scale"]
