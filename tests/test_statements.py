@@ -362,7 +362,8 @@ def test_genes_that_differ_are_found(ranked, differences, cells, fitted):
     same = ~cells.informative
     assert found[same].sum() <= 2  # of 24, at a rate of 5%
     assert np.corrcoef(table["difference"][seen], differences[seen])[0, 1] > 0.85
-    assert (np.sign(table["difference"]) == np.sign(differences))[found].all()
+    # false discoveries, at most one in twenty, may have either sign
+    assert (np.sign(table["difference"]) == np.sign(differences))[found].mean() >= 0.95 - 1 / G
 
 
 def test_the_surest_genes_come_first(ranked):
