@@ -21,7 +21,14 @@ class StopReason(Enum):
         "stopped after {n_iter} steps: the objective is not finite around the current point; "
         "check the data for extreme values, or use dtype='float64'"
     )
-    MAX_ITER = "reached max_iter={max_iter}; raise max_iter to go on"
+    MAX_ITER = (
+        "made all {max_iter} steps, and the objective was still rising: a larger max_iter goes "
+        "further"
+    )
+    COMPLETE = (
+        "made all {max_iter} steps; the objective hardly rose over the last third of them, so that "
+        "more would change little"
+    )
     ENOUGH = "made the {max_iter} steps that a fit of this model to noisy data takes"
     CALLBACK = "stopped by the callback after {n_iter} steps"
     INTERRUPTED = "interrupted from the keyboard after {n_iter} steps"

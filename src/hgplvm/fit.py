@@ -28,6 +28,9 @@ __all__ = ["FitResult", "FitState", "Snapshots", "fit"]
 
 # improvement is judged over this many steps, so that one short step does not end a fit
 WINDOW = 10
+# the objective has hardly risen over the last third of all steps where that is less than this share
+# of its whole rise
+LITTLE = 0.01
 # a gradient has vanished when a step of length 1 along it would rise by less than this share of tol
 VANISHED = 1e-3
 
@@ -186,6 +189,8 @@ def fit(
         reason = StopReason.INTERRUPTED
     finally:
         bar.close()
+    if reason is StopReason.MAX_ITER and log.flat:
+        reason = StopReason.COMPLETE
     if snapshots is not None and last is not None:
         snapshots.save({**last, "stop": reason.name} if reason.final else last, now=True)
     result = FitResult(best, best_value, log.arrays(), log.n_iter, reason, max_iter)
@@ -276,6 +281,15 @@ class _Log:
         if self.n_iter < WINDOW:
             return False
         return self._best[-1] - self._best[-1 - WINDOW] < WINDOW * smallest_rise
+
+    @property
+    def flat(self) -> bool:
+        """Whether the last third of the steps added little to the whole rise."""
+        objective = [row["objective"] for row in self._rows]
+        if self.n_iter < 3 * WINDOW:
+            return False
+        before = objective[-1 - self.n_iter // 3]
+        return objective[-1] - before <= LITTLE * (max(objective) - objective[0])
 
     def arrays(self) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
         return {name: np.array([row[name] for row in self._rows]) for name in self._rows[0]}

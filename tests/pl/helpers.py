@@ -5,10 +5,13 @@ The geometry is that of Möbius maps of complex numbers: not the code under test
 
 import numpy as np
 from matplotlib.collections import LineCollection, PathCollection, PolyCollection
+from matplotlib.colors import to_hex, to_rgb
 
 
 def scatters(ax):
-    return [c for c in ax.collections if isinstance(c, PathCollection)]
+    """Points that are drawn, without the empty ones that a legend names."""
+    found = [c for c in ax.collections if isinstance(c, PathCollection)]
+    return [c for c in found if len(c.get_offsets())]
 
 
 def regions(ax):
@@ -25,6 +28,45 @@ def grid_lines(ax):
 def legend_words(ax):
     legend = ax.get_legend()
     return None if legend is None else [text.get_text() for text in legend.get_texts()]
+
+
+def of_colour(ax, colour):
+    """Points of one colour, of all that are drawn, [n, 2]."""
+    found = []
+    for scatter in scatters(ax):
+        points = np.asarray(scatter.get_offsets())
+        faces = np.broadcast_to(scatter.get_facecolor()[:, :3], (len(points), 3))
+        found.append(points[np.isclose(faces, to_rgb(colour)).all(axis=1)])
+    return np.concatenate(found)
+
+
+def legend_colours(ax):
+    """Colours of the names in a legend."""
+    legend = ax.get_legend()
+    names = [text.get_text() for text in legend.get_texts()]
+    faces = [handle.get_facecolor()[0] for handle in legend.legend_handles]
+    return {name: to_hex(face) for name, face in zip(names, faces, strict=True)}
+
+
+def names_on(ax):
+    """Texts on the data, without the numbers of the scale."""
+    return [text for text in ax.texts if text.get_fontweight() == "bold"]
+
+
+def scale_on(ax):
+    """Numbers at the circles, and where they stand."""
+    found = [text for text in ax.texts if text.get_fontweight() != "bold"]
+    return [(text.get_text(), np.array(text.get_position())) for text in found]
+
+
+def bars(ax):
+    """Axes of the colour bars of some axes."""
+    return [child for child in ax.child_axes if child.get_label() == "<colorbar>"]
+
+
+def locators(ax):
+    """Small disks in a corner of some axes."""
+    return [child for child in ax.child_axes if child.get_label() == "where in the disk"]
 
 
 def complex_of(points):

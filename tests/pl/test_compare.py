@@ -7,10 +7,12 @@ from matplotlib import pyplot as plt
 
 from hgplvm import GPLVM, HGPLVM, pl
 from tests.pl.helpers import (
+    bars,
     grid_lines,
     legend_words,
     lorentz_of,
     moved_to_origin,
+    names_on,
     scatters,
 )
 
@@ -104,15 +106,17 @@ def test_colours_are_the_same_in_all_and_the_legend_stands_at_the_last(cells):
 def test_names_on_data_in_all(cells):
     disk, plane = pl.compare(cells, "type", legend="on data")
     for ax in (disk, plane):
-        assert [text.get_text() for text in ax.texts] == ["stem", "white", "red"]
-    for text in plane.texts:
+        assert [text.get_text() for text in names_on(ax)] == ["stem", "white", "red"]
+    wide = np.ptp(plane.get_xlim())
+    for text in names_on(plane):
         own = cells.obsm["X_umap"][(cells.obs["type"] == text.get_text()).to_numpy()]
-        assert np.allclose(text.get_position(), own.mean(axis=0))
+        middle = own[np.argmin(np.linalg.norm(own - own.mean(axis=0), axis=1))]
+        assert np.linalg.norm(text.get_position() - middle) < 0.15 * wide
 
 
 def test_numbers_have_one_colour_bar(cells):
     axes = pl.compare(cells, "Gata1", layer="scaled", palette="magma")
-    assert len(axes[0].figure.axes) == 3
+    assert [len(bars(ax)) for ax in axes] == [0, 1]
     values = np.sort(np.asarray(cells.layers["scaled"][:, 0]))
     for ax in axes:
         assert np.allclose(scatters(ax)[0].get_array(), values)

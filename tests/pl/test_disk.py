@@ -1,18 +1,27 @@
 """The disk: where points, circles, geodesics and names stand."""
 
+from itertools import pairwise as pairwise_of
+
 import numpy as np
 import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
+from matplotlib.collections import LineCollection
 from matplotlib.colors import to_rgb
 
 from hgplvm import GPLVM, HGPLVM, pl
 from tests.pl.helpers import (
+    bars,
     grid_lines,
     hyperbolic,
+    legend_colours,
     legend_words,
+    locators,
     moved_to_origin,
+    names_on,
+    of_colour,
     pairwise,
+    scale_on,
     scatters,
 )
 
@@ -139,18 +148,111 @@ def test_zoom_magnifies_about_the_origin(points, zoom):
     assert np.allclose([*ax.get_xlim(), *ax.get_ylim()], [-MARGIN / zoom, MARGIN / zoom] * 2)
 
 
-def test_zoom_auto_makes_the_points_fill_the_picture():
-    points = np.array([[0.1, -0.4], [0.2, 0.3]])
-    ax = pl.poincare(points, zoom="auto")
-    assert np.allclose([*ax.get_xlim(), *ax.get_ylim()], [-0.44, 0.44] * 2)
-    moved = moved_to_origin(points, points[0])
-    ax = pl.poincare(points, zoom="auto", root=0)
-    assert ax.get_xlim()[1] == pytest.approx(1.1 * np.abs(moved).max())
+@pytest.mark.parametrize("root", [None, 0])
+def test_by_default_the_points_fill_the_picture(root):
+    points = np.array([[0.1, -0.4], [0.2, 0.3], [0.6, 0.1]])
+    ax = pl.poincare(points, root=root)
+    seen = points if root is None else moved_to_origin(points, points[root])
+    low, high = np.transpose([ax.get_xlim(), ax.get_ylim()])
+    assert (seen > low).all()
+    assert (seen < high).all()
+    extent = np.ptp(seen, axis=0)
+    assert ((high - low) / extent).min() == pytest.approx(1.14)
+    assert np.allclose((low + high) / 2, (seen.min(0) + seen.max(0)) / 2)
 
 
-@pytest.mark.parametrize("points", [[[0.0, 0.0]], [[0.0, 0.99], [0.1, 0.2]]])
-def test_zoom_auto_never_shows_more_than_the_disk(points):
-    assert pl.poincare(np.array(points), zoom="auto").get_xlim()[1] == pytest.approx(MARGIN)
+def test_a_long_row_of_points_is_seen_in_a_picture_that_is_not_too_long():
+    ax = pl.poincare(np.stack([np.linspace(-0.5, 0.5, 9), np.zeros(9)], axis=1))
+    width, height = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
+    assert width / height == pytest.approx(1.6)
+    box = ax.get_position()
+    inches = ax.figure.get_size_inches() * [box.width, box.height]
+    assert inches[0] / inches[1] == pytest.approx(1.6)
+
+
+@pytest.mark.parametrize(
+    "points", [[[0.0, 0.0]], [[0.3, 0.1]] * 3, [[0.0, 0.9], [0.8, -0.2], [-0.7, -0.6]]]
+)
+def test_points_all_over_the_disk_or_a_single_one_show_the_whole_of_it(points):
+    ax = pl.poincare(np.array(points))
+    assert np.allclose([*ax.get_xlim(), *ax.get_ylim()], [-MARGIN, MARGIN] * 2)
+    assert not locators(ax)
+
+
+def test_a_small_disk_says_where_the_picture_is():
+    points = np.array([[0.1, 0.1], [0.2, 0.3], [0.4, 0.1]])
+    (small,) = locators(pl.poincare(points))
+    disk, window = small.patches
+    assert disk.get_radius() == 1.0
+    ax = pl.poincare(points)
+    assert window.get_x() == pytest.approx(ax.get_xlim()[0])
+    assert window.get_width() == pytest.approx(np.ptp(ax.get_xlim()))
+    assert not locators(pl.poincare(points, zoom=1))
+    assert not locators(pl.poincare(points, frameon=False))
+
+
+def test_numbers_at_circles_are_their_distances(points):
+    for shown in (points, 0.2 * points, 0.01 * points):
+        found = scale_on(pl.poincare(shown))
+        assert 1 <= len(found) <= 6
+        for text, place in found:
+            assert hyperbolic(np.zeros(2), place) == pytest.approx(float(text))
+    assert not scale_on(pl.poincare(points, grid="none"))
+    assert not scale_on(pl.poincare(points, frameon=False))
+
+
+def test_without_a_frame_there_are_points_alone(points):
+    ax = pl.poincare(points, frameon=False)
+    assert not ax.patches
+    assert len(ax.collections) == 1
+
+
+# --- edges ----------------------------------------------------------------------------------
+
+
+def segments(ax):
+    found = [c for c in ax.collections if isinstance(c, LineCollection) and c.get_zorder() == 4]
+    return [np.asarray(line) for line in found[-1].get_segments()]
+
+
+@pytest.mark.parametrize("root", [None, 4])
+def test_edges_are_geodesics_between_rows(points, root):
+    ax = pl.poincare(points, edges=[(0, 5), (7, -1)], root=root)
+    seen = points if root is None else moved_to_origin(points, points[root])
+    for line, (a, b) in zip(segments(ax), [(0, 5), (7, -1)], strict=True):
+        assert np.allclose(line[[0, -1]], seen[[a, b]], atol=1e-9)
+        steps = hyperbolic(line[:-1], line[1:])
+        assert steps.sum() == pytest.approx(hyperbolic(seen[a], seen[b]), rel=1e-6)
+
+
+def test_edges_between_labels_join_their_middles(cells, points):
+    ax = pl.poincare(cells, "type", edges=[("stem", "red"), ("stem", "white")], groupby="type")
+    labels = cells.obs["type"].astype(str).to_numpy()
+    for line, end in zip(segments(ax), ["red", "white"], strict=True):
+        for place, name in ((line[0], "stem"), (line[-1], end)):
+            own = moved_to_origin(points[labels == name], place)
+            radius = np.linalg.norm(own, axis=1, keepdims=True)
+            assert np.allclose((2 * np.arctanh(radius) * own / radius).sum(0), 0, atol=1e-7)
+    by_array = pl.poincare(points, edges=[("stem", "red")], groupby=labels)
+    assert np.allclose(segments(by_array)[0], segments(ax)[0])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"edges": "tree"}, "'edges' parameter of poincare must be one of 'lineages'"),
+        ({"edges": "lineages"}, "needs the lineages: run hgplvm.tl.lineages"),
+        ({"edges": [(1, 2, 3)]}, "must be 'lineages', or a list of pairs"),
+        ({"edges": 7}, "must be 'lineages', or a list of pairs"),
+        ({"edges": [("stem", "red")]}, "for pairs of labels say with 'groupby'"),
+        ({"edges": [(0, 60)]}, "name row 60, and there are 60 rows"),
+        ({"edges": [("stem", "blue")], "groupby": "type"}, "name 'blue', which no row has"),
+        ({"edges": [("a", "b")], "groupby": "kind"}, "'groupby' of poincare must be a column"),
+    ],
+)
+def test_edges_that_are_none(cells, change, message):
+    with pytest.raises(ValueError, match=message):
+        pl.poincare(cells, **change)
 
 
 # --- points ---------------------------------------------------------------------------------
@@ -164,7 +266,7 @@ def test_many_points_are_an_image_in_vector_files(n):
 
 def test_sizes_shrink_with_the_number_of_points(points):
     sizes = [scatters(pl.poincare(np.zeros((n, 2))))[0].get_sizes()[0] for n in (60, 2000, 100_000)]
-    assert sizes == [24, 6, 1]
+    assert sizes == pytest.approx([30, 15, 1])
     assert scatters(pl.poincare(points, size=7.5))[0].get_sizes()[0] == 7.5
 
 
@@ -176,13 +278,13 @@ def test_the_largest_values_are_drawn_last_and_nan_is_grey(points):
     assert np.allclose(scatter.get_array(), values[order])
     assert np.allclose(scatter.get_offsets(), points[order])
     assert np.allclose(grey.get_offsets(), points[[3, 30]])
-    assert np.allclose(grey.get_facecolor()[0][:3], to_rgb("#bbbbbb"))
+    assert np.allclose(grey.get_facecolor()[0][:3], to_rgb("#d3d3d3"))
 
 
 def test_values_that_are_all_nan_are_grey_without_a_colour_bar(points):
     ax = pl.poincare(points, np.full(60, np.nan))
-    assert np.allclose(scatters(ax)[0].get_facecolor()[0][:3], to_rgb("#bbbbbb"))
-    assert len(ax.figure.axes) == 1
+    assert np.allclose(scatters(ax)[0].get_facecolor()[0][:3], to_rgb("#d3d3d3"))
+    assert not bars(ax)
 
 
 def test_the_palette_of_numbers(points):
@@ -192,15 +294,62 @@ def test_the_palette_of_numbers(points):
     along = scatters(pl.poincare(points, values, palette=["white", "red"]))[0].get_cmap()
     assert np.allclose(along(0.5)[:3], [1, 0.5, 0.5], atol=0.01)
     assert scatters(pl.poincare(points, values))[0].get_cmap().name == "viridis"
+    both = pl.poincare(points, values, palette="magma", cmap="cividis")
+    assert scatters(both)[0].get_cmap().name == "cividis"
+
+
+@pytest.mark.parametrize(
+    ("options", "ends"),
+    [
+        ({}, (0, 59)),
+        ({"vmin": -5}, (-5, 59)),
+        ({"vmax": 10}, (0, 10)),
+        ({"vmin": 70}, (70, 70)),
+        ({"vmax": "p50"}, (0, 29.5)),
+        ({"vmin": "p10", "vmax": "p90"}, (5.9, 53.1)),
+        ({"vcenter": 20}, (0, 59)),
+        ({"vcenter": 80}, (0, 160)),
+        ({"vcenter": -1}, (-61, 59)),
+    ],
+)
+def test_ends_of_the_scale_of_numbers(points, options, ends):
+    norm = scatters(pl.poincare(points, np.arange(60.0), **options))[0].norm
+    assert (norm.vmin, norm.vmax) == pytest.approx(ends)
+    if "vcenter" in options:
+        assert norm(options["vcenter"]) == pytest.approx(0.5)
+
+
+def test_each_panel_may_have_ends_of_its_own(cells):
+    axes = pl.poincare(cells, ["depth", "Gata1"], vmax=[0.5, "p99"])
+    assert scatters(axes[0])[0].norm.vmax == 0.5
+    values = np.asarray(cells[:, "Gata1"].X).ravel()
+    assert scatters(axes[1])[0].norm.vmax == pytest.approx(np.percentile(values, 99))
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"vmin": "low"}, "'vmin' of poincare must be a number, or a percentile such as 'p99'"),
+        ({"vmax": "p101"}, "'vmax' of poincare .* Got 'p101' instead"),
+        ({"vmin": 3, "vmax": 2}, "'vmin' of poincare must be at most 'vmax'. Got 3 and 2"),
+        ({"vcenter": np.nan}, "'vcenter' of poincare .* Got nan"),
+        ({"vmin": [1, 2]}, "'vmin' of poincare, as a list, .* each of the 1 panels. Got 2"),
+        ({"cmap": "rainbows"}, "'cmap' of poincare must be the name of a matplotlib colour map"),
+        ({"groups": ["a"]}, "'groups' of poincare go with categories"),
+    ],
+)
+def test_scales_that_are_none(points, options, message):
+    with pytest.raises(ValueError, match=message):
+        pl.poincare(points, np.arange(60.0), **options)
 
 
 def test_numbers_have_a_colour_bar_unless_it_is_not_wanted(points):
     values = np.arange(60.0)
     ax = pl.poincare(points, values)
     assert legend_words(ax) is None
-    assert len(ax.figure.axes) == 2
-    assert len(pl.poincare(points, values, legend="none").figure.axes) == 1
-    assert len(pl.poincare(points, values, legend=False).figure.axes) == 1
+    assert len(bars(ax)) == 1
+    assert not bars(pl.poincare(points, values, legend="none"))
+    assert not bars(pl.poincare(points, values, legend=False))
 
 
 # --- legends --------------------------------------------------------------------------------
@@ -210,34 +359,77 @@ def test_categories_have_a_legend_at_the_side(points):
     labels = np.array(["b", "a"])[(points[:, 0] > 0).astype(int)]
     ax = pl.poincare(points, labels)
     assert legend_words(ax) == ["a", "b"]
-    for scatter, name in zip(scatters(ax), "ab", strict=True):
-        assert np.allclose(scatter.get_offsets(), points[labels == name])
+    for name, colour in legend_colours(ax).items():
+        found = of_colour(ax, colour)
+        assert np.allclose(np.sort(found, axis=0), np.sort(points[labels == name], axis=0))
     assert legend_words(pl.poincare(points, labels, legend=True)) == ["a", "b"]
     for off in (False, "none"):
         ax = pl.poincare(points, labels, legend=off)
         assert legend_words(ax) is None
-        assert not ax.texts
+        assert not names_on(ax)
 
 
-def test_names_on_data_stand_at_the_middle_of_their_points(points):
+def test_categories_lie_on_each_other_in_no_order(points):
+    labels = np.array(["b", "a"])[(np.arange(60) < 30).astype(int)]
+    (scatter,) = scatters(pl.poincare(points, labels))
+    drawn = np.asarray(scatter.get_offsets())
+    first = [labels[np.argmin(np.abs(points - place).sum(1))] for place in drawn]
+    changes = sum(a != b for a, b in pairwise_of(first))
+    assert changes > 15  # in their order there would be one
+
+
+def test_groups_alone_have_colours_and_names(cells, points):
+    ax = pl.poincare(cells, "type", groups=["red"])
+    assert legend_colours(ax) == {"red": "#0000ff"}
+    labels = cells.obs["type"].astype(str).to_numpy()
+    (scatter,) = scatters(ax)
+    assert len(of_colour(ax, "#d3d3d3")) == (labels != "red").sum()
+    last = np.asarray(scatter.get_offsets())[-(labels == "red").sum() :]
+    red = points[labels == "red"]
+    assert np.allclose(np.sort(last, axis=0), np.sort(red, axis=0))  # on top
+    assert legend_words(pl.poincare(cells, "type", groups="stem")) == ["stem"]
+    with pytest.raises(ValueError, match=r"'groups' of poincare must be categories .* Got 'blue'"):
+        pl.poincare(cells, "type", groups=["blue"])
+    with pytest.raises(ValueError, match="'groups' of poincare are categories of a 'color'"):
+        pl.poincare(cells, groups=["red"])
+
+
+def test_names_on_data_stand_near_the_middle_of_their_points(points):
     labels = np.array(["b", "a", None], dtype=object)[np.arange(60) % 3]
     ax = pl.poincare(points, labels, legend="on data")
     assert legend_words(ax) is None
-    assert [text.get_text() for text in ax.texts] == ["a", "b"]  # missing has no name
-    for text in ax.texts:
-        own = moved_to_origin(points[labels == text.get_text()], text.get_position())
-        radius = np.linalg.norm(own, axis=1, keepdims=True)
-        assert np.allclose((2 * np.arctanh(radius) * own / radius).sum(0), 0, atol=1e-8)
+    assert [text.get_text() for text in names_on(ax)] == ["a", "b"]  # missing has no name
+    for text in names_on(ax):
+        own = points[labels == text.get_text()]
+        middle = own[np.argmin(pairwise(own).mean(axis=1))]
+        assert np.linalg.norm(np.subtract(text.get_position(), middle)) < 0.4
 
 
 def test_names_on_data_count_only_points_that_are_seen():
-    points = np.array([[0.1, 0.0], [0.2, 0.1], [0.9, 0.0], [0.0, 0.95]])
-    labels = np.array(["in", "in", "in", "out"])
+    points = np.array([[0.1, 0.0], [0.15, 0.05], [0.2, 0.1], [0.9, 0.0], [0.0, 0.95]])
+    labels = np.array(["in", "in", "in", "in", "out"])
     ax = pl.poincare(points, labels, legend="on data", zoom=2)
-    assert [text.get_text() for text in ax.texts] == ["in"]
-    x, y = ax.texts[0].get_position()
-    assert x == pytest.approx(0.15, abs=0.01)
-    assert y == pytest.approx(0.05, abs=0.01)
+    assert [text.get_text() for text in names_on(ax)] == ["in"]
+    assert names_on(ax)[0].get_position() == pytest.approx((0.15, 0.05), abs=0.01)
+
+
+def test_names_keep_clear_of_each_other_and_stay_in_the_picture():
+    rng = np.random.default_rng(0)
+    points = np.concatenate(
+        [0.02 * rng.normal(size=(10, 2)) + c for c in 0.1 * rng.normal(size=(15, 2))]
+    )
+    labels = np.repeat([f"name {i:02d}" for i in range(15)], 10)
+    ax = pl.poincare(points, labels, legend="on data")
+    ax.figure.canvas.draw()
+    boxes = [text.get_window_extent() for text in names_on(ax)]
+    frame = ax.get_window_extent()
+    for i, box in enumerate(boxes):
+        assert frame.x0 - 1 <= box.x0
+        assert box.x1 <= frame.x1 + 1
+        for other in boxes[:i]:
+            wide = min(box.x1, other.x1) - max(box.x0, other.x0)
+            high = min(box.y1, other.y1) - max(box.y0, other.y0)
+            assert min(wide, high) < 1.5  # pixels
 
 
 def test_more_than_twenty_names_stand_in_two_columns(points):
@@ -252,7 +444,7 @@ def test_long_names_widen_the_figure_that_is_made_for_them(points):
         for name in ("a", "a" * 40)
     )
     assert short < 6.0
-    assert 7.5 < long < 9.5
+    assert 7.0 < long < 9.5
 
 
 # --- panels ---------------------------------------------------------------------------------
@@ -263,16 +455,38 @@ def test_several_colours_give_a_panel_each(cells):
     axes = pl.poincare(cells, names, root=3, zoom=1.5)
     assert [ax.get_title() for ax in axes] == names
     assert len({ax.figure for ax in axes}) == 1
-    columns = [ax.get_subplotspec().colspan.start for ax in axes]
-    rows = [ax.get_subplotspec().rowspan.start for ax in axes]
-    assert (columns, rows) == ([0, 1, 2, 0], [0, 0, 0, 1])
-    others = [a for a in axes[0].figure.axes if a not in axes and not a.get_label()]
-    assert len(others) == 2
-    assert not any(a.axison for a in others)
+    corners = np.array([[ax.get_position().x0, ax.get_position().y0] for ax in axes])
+    assert np.allclose(corners[:3, 1], corners[0, 1])  # in a row
+    assert corners[3, 0] == pytest.approx(corners[0, 0])  # below the first
+    assert corners[3, 1] < corners[0, 1]
+    sizes = [ax.get_position().size for ax in axes]
+    assert np.allclose(sizes, sizes[0])
     for ax in axes:
         assert ax.get_xlim()[1] == pytest.approx(MARGIN / 1.5)
         drawn = np.concatenate([s.get_offsets() for s in scatters(ax)])
         assert np.linalg.norm(drawn, axis=1).min() == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("names", [["type", "depth"], ["depth", "type", "Gata1", "batch"]])
+def test_nothing_beside_a_panel_lies_on_another_and_gaps_are_narrow(cells, names):
+    axes = pl.poincare(cells, names, ncols=2)
+    figure = axes[0].figure
+    figure.canvas.draw()
+    boxes = [ax.get_tightbbox() for ax in axes]
+    for i, box in enumerate(boxes):
+        for other in boxes[:i]:
+            assert not box.overlaps(other)
+    width = figure.get_figwidth() * figure.dpi
+    gap = boxes[1].x0 - boxes[0].x1
+    assert 0 < gap < 0.15 * width
+
+
+def test_panels_in_a_row(cells):
+    names = ["type", "depth", "Gata1", "batch"]
+    for ncols in (1, 2, 4):
+        axes = pl.poincare(cells, names, ncols=ncols)
+        columns = {round(ax.get_position().x0, 6) for ax in axes}
+        assert len(columns) == ncols
 
 
 def test_one_name_in_a_list_is_one_panel(cells):
@@ -373,14 +587,24 @@ def test_bad_data(data, message):
     assert not plt.get_fignums()
 
 
-@pytest.mark.parametrize("change", [{"ax": True}, {"title": "four"}])
-def test_panels_take_neither_axes_nor_a_title(cells, change):
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"ax": True}, r"a panel for each of the 2 colours, so that it takes no 'ax'"),
+        ({"title": "four"}, r"must be a list with an entry for each of the 2 panels. Got 'four'"),
+        ({"title": ["one"]}, r"an entry for each of the 2 panels. Got \['one'\]"),
+    ],
+)
+def test_panels_take_no_axes_and_a_title_each(cells, change, message):
     if "ax" in change:
         change = {"ax": plt.figure().add_subplot()}
     before = plt.get_fignums()
-    with pytest.raises(ValueError, match=r"a panel for each of the 2 colours, .* neither 'ax' nor"):
+    with pytest.raises(ValueError, match=message):
         pl.poincare(cells, ["type", "depth"], **change)
     assert plt.get_fignums() == before
+    plt.close("all")
+    axes = pl.poincare(cells, ["type", "depth"], title=["one", "two"])
+    assert [ax.get_title() for ax in axes] == ["one", "two"]
 
 
 def test_a_bad_name_among_several_leaves_no_figure(cells):

@@ -1,14 +1,18 @@
 """Fields over the disk and curves along geodesics: the numbers are those of the model."""
 
+import anndata
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib import pyplot as plt
 from matplotlib.collections import FillBetweenPolyCollection
-from matplotlib.colors import to_rgba
+from matplotlib.colors import FuncNorm, to_rgba
 
+import hgplvm
 from hgplvm import HGPLVM, pl
 from tests.pl.helpers import (
     ClosedForm,
+    bars,
     hyperbolic,
     legend_words,
     moved_from_origin,
@@ -47,6 +51,55 @@ def test_pixels_hold_what_the_model_says_there(stub, what, column):
     places = check_field(ax, stub, column, what)
     assert np.allclose([places.min(), places.max()], [-1.03, 1.03])
     assert ax.images[0].get_array().shape == (41, 41)
+
+
+@pytest.mark.parametrize("root", [None, 2])
+def test_a_field_of_a_part_of_the_disk(root):
+    points = np.array([[0.1, 0.1], [0.5, 0.2], [0.3, 0.15], [0.2, 0.3]])
+    model = ClosedForm(points)
+    ax = pl.decoder(model, 1, root=root, resolution=40)
+    places = check_field(ax, model, 1, "mean", root=None if root is None else points[root])
+    rows, columns = ax.images[0].get_array().shape
+    width, height = np.ptp(ax.get_xlim()), np.ptp(ax.get_ylim())
+    assert max(rows, columns) == 40
+    assert columns / rows == pytest.approx(width / height, rel=0.05)
+    assert np.allclose(places[0, 0], [ax.get_xlim()[0], ax.get_ylim()[0]])
+
+
+def test_several_features_have_a_panel_each(stub):
+    axes = pl.decoder(stub, ["left", 2], resolution=11, ncols=1)
+    assert [ax.get_title() for ax in axes] == ["left", "right"]
+    for ax, column in zip(axes, [0, 2], strict=True):
+        check_field(ax, stub, column, "mean")
+        assert len(bars(ax)) == 1
+    assert axes[0].get_position().x0 == pytest.approx(axes[1].get_position().x0)
+    axes = pl.decoder(stub, ["left", "right"], resolution=11, vmax=[1.0, "p90"])
+    assert axes[0].images[0].norm.vmax == 1.0
+    assert axes[1].images[0].norm.vmax < axes[1].images[0].get_array().max()
+    with pytest.raises(ValueError, match=r"each of the 2 features, .* neither 'ax' nor"):
+        pl.decoder(stub, [0, 1], title="both")
+
+
+def test_counts_have_the_unit_of_counts_in_both_pictures():
+    rng = np.random.default_rng(0)
+    depth = rng.uniform(0.3, 3.0, 40)
+    counts = rng.poisson(depth[:, None] * rng.gamma(2.0, 2.0, (1, 25)))
+    adata = anndata.AnnData(counts.astype(float))
+    hgplvm.tl.hgplvm(adata, "exact", max_iter=3)
+    cells, field = pl.poincare(adata, "3"), pl.decoder(adata, "3", resolution=11)
+    labels = [bars(ax)[0].get_ylabel() for ax in (cells, field)]
+    assert labels == ["counts in a cell of median size"] * 2
+    assert {type(ax.collections[-1].norm) for ax in (cells,)} == {FuncNorm}
+    assert isinstance(field.images[0].norm, FuncNorm)
+    total = counts.sum(1)
+    wanted = counts[:, 3] * np.median(total) / total
+    assert np.allclose(np.sort(scatters(cells)[-1].get_array()), np.sort(wanted))
+    assert np.array_equal(
+        np.sort(scatters(pl.poincare(adata, "3", use_raw=False))[-1].get_array()),
+        np.sort(counts[:, 3]),
+    )
+    deviation = bars(pl.decoder(adata, "3", what="std", resolution=11))[0].get_ylabel()
+    assert deviation == "standard deviation, counts in a cell of median size"
 
 
 def test_more_pixels_than_are_decoded_at_once(stub):
@@ -112,13 +165,13 @@ def test_features_without_names_are_numbers(points):
 
 def test_what_else_a_field_shows(stub):
     ax = pl.decoder(stub, 0, resolution=5)
-    assert len(ax.figure.axes) == 2
+    assert len(bars(ax)) == 1
     assert ax.images[0].get_cmap().name == "viridis"
     assert len(ax.patches) == 1
     ax = pl.decoder(
         stub, 0, resolution=5, legend=False, points=False, what="std", grid=True, title="t"
     )
-    assert len(ax.figure.axes) == 1
+    assert not bars(ax)
     assert not scatters(ax)
     assert ax.images[0].get_cmap().name == "magma"
     assert len(ax.patches) == 5
@@ -135,7 +188,7 @@ def curves(ax):
 
 def paths(ax):
     """Paths on the small disk, without the dots at their ends."""
-    _, disk = ax.figure.axes
+    disk = ax.figure.axes[-1]
     return [line.get_xydata() for line in disk.lines if len(line.get_xdata()) > 1]
 
 
@@ -157,19 +210,20 @@ def check_curves(ax, model, columns, path, lines, own_bands):
 
 
 def test_a_path_is_a_geodesic_with_equal_steps(stub, points):
-    ax = pl.trajectory(stub, 4, 9, features=[0, 2], n_points=25)
-    (path,) = paths(ax)
+    axes = pl.trajectory(stub, 4, 9, features=[0, 2], n_points=25)
+    (path,) = paths(axes[0])
     assert np.allclose(path[[0, -1]], points[[4, 9]], atol=1e-9)
     total = hyperbolic(points[4], points[9])
     assert total > 1
     between = hyperbolic(points[4], path) + hyperbolic(path, points[9])
     assert np.allclose(between, total, atol=1e-6)
     assert np.allclose(hyperbolic(path[1:], path[:-1]), total / 24, atol=1e-6)
-    (first, second) = curves(ax)
-    assert np.allclose(first.get_xdata(), np.linspace(0, total, 25), atol=1e-6)
-    check_curves(ax, stub, [0, 2], path, [first, second], bands(ax))
-    assert legend_words(ax) == ["left", "right"]
-    assert ax.get_ylabel() == "decoded value"
+    for ax, column, name in zip(axes, [0, 2], ["left", "right"], strict=True):
+        (curve,) = curves(ax)
+        assert np.allclose(curve.get_xdata(), np.linspace(0, total, 25), atol=1e-6)
+        check_curves(ax, stub, [column], path, [curve], bands(ax))
+        assert ax.get_title() == name
+    assert axes[0].get_ylabel() == "decoded value"
 
 
 def test_a_trajectory_of_a_fitted_object(fitted, model):
@@ -177,7 +231,8 @@ def test_a_trajectory_of_a_fitted_object(fitted, model):
     (path,) = paths(ax)
     assert np.allclose(path[[0, -1]], model.embedding_[[3, 7]], atol=1e-9)
     check_curves(ax, model, [2], path, curves(ax), bands(ax))
-    assert ax.get_ylabel() == "Klf1"
+    assert ax.get_title() == "Klf1"
+    assert ax.get_ylabel() == "value in X"
 
 
 def test_one_feature_and_several_ends_have_a_colour_a_path(stub, points):
@@ -194,19 +249,34 @@ def test_one_feature_and_several_ends_have_a_colour_a_path(stub, points):
         to_rgba(c) for c in ("red", "green", "blue")
     ]
     assert {line.get_linestyle() for line in curves(ax)} == {"-"}
-    assert legend_words(ax) == ["to 7", "to (0.2, 0.3)", "to a group"]
+    words = legend_words(ax.figure.axes[-1])
+    assert words == ["to 7", "to (0.2, 0.3)", "to a group"]
     for path, line, band in zip(paths(ax), curves(ax), bands(ax), strict=True):
         check_curves(ax, stub, [1], path, [line], [band])
 
 
-def test_several_features_and_ends_have_a_line_style_a_path(fitted):
+def test_paths_have_the_colours_of_the_groups_at_their_ends(fitted):
     adata = fitted.copy()
-    adata.obs["kind"] = np.array(["a", "b"])[np.arange(60) % 2]
-    ax = pl.trajectory(adata, 0, [{"kind": "a"}, {"kind": "b"}], features=["Gata1", "Spi1"])
-    assert [line.get_linestyle() for line in curves(ax)] == ["-", "-", "--", "--"]
-    colours = [line.get_color() for line in curves(ax)]
-    assert colours == [*pl.OKABE_ITO[:2], *pl.OKABE_ITO[:2]]
-    assert legend_words(ax) == ["Gata1", "Spi1", "a", "b"]
+    adata.obs["kind"] = pd.Categorical(np.array(["a", "b"])[np.arange(60) % 2])
+    adata.uns["kind_colors"] = ["#ff0000", "#0000ff"]
+    ends = [{"kind": "b"}, {"kind": "a"}]
+    axes = pl.trajectory(adata, 0, ends, features=["Gata1", "Spi1", "Klf1", "Cebpa"])
+    assert len(axes) == 4
+    for ax in axes:
+        assert [line.get_color() for line in curves(ax)] == ["#0000ff", "#ff0000"]
+    found = [legend_words(ax) for ax in axes[0].figure.axes if ax.get_legend() is not None]
+    assert found == [["b", "a"]]
+    axes = pl.trajectory(adata, 0, [3, {"kind": "a"}], features=["Gata1"])
+    assert [line.get_color() for line in curves(axes[0])] == list(pl.OKABE_ITO[:2])
+
+
+@pytest.mark.parametrize("nonnegative", [True, False])
+def test_a_band_goes_below_zero_only_where_data_do(stub, nonnegative):
+    stub.nonnegative_ = nonnegative
+    ax = pl.trajectory(stub, 0, 1, features=0)
+    lowest = min(band.get_paths()[0].vertices[:, 1].min() for band in bands(ax))
+    assert (lowest >= 0) == nonnegative
+    assert (ax.get_ylim()[0] == 0) == nonnegative
 
 
 @pytest.mark.parametrize("radius", [6.0, 11.0])
@@ -230,18 +300,18 @@ def test_a_list_of_flags_is_one_group(stub):
 
 def test_the_small_disk_shows_all_rows(stub, points):
     ax = pl.trajectory(stub, 0, 1, features=0)
-    _, disk = ax.figure.axes
+    disk = ax.figure.axes[-1]
     (scatter,) = scatters(disk)
     assert np.allclose(scatter.get_offsets(), points)
-    assert max(patch.get_radius() for patch in disk.patches) == 1
+    assert np.allclose(disk.get_aspect(), 1.0)
 
 
 def test_what_else_a_trajectory_shows(stub):
-    ax = pl.trajectory(stub, 0, 1, features=[0], legend=False, title="up")
-    assert legend_words(ax) is None
-    assert ax.get_title() == "up"
+    ax = pl.trajectory(stub, 0, 1, features=0, legend=False, title="up")
+    assert all(legend_words(one) is None for one in ax.figure.axes)
+    assert ax.figure.get_suptitle() == "up"
+    assert ax.get_title() == "left"
     assert ax.get_xlabel() == "distance from the start"
-    assert ax.get_ylabel() == "left"
     assert len(curves(ax)[0].get_xdata()) == 100
     assert to_rgba(curves(ax)[0].get_color()) == to_rgba(pl.OKABE_ITO[0])
 
@@ -290,10 +360,13 @@ def test_bad_options_of_a_field(stub, change, message):
         ({"end": 60}, r"'end' of trajectory must be a row index below 60"),
         ({"end": [1, "x"]}, r"'end' of trajectory must be a row index below 60.* Got 'x'"),
         ({"start": [0.9, 0.9]}, r"'start' of trajectory must hold Poincaré ball coordinates"),
-        ({"palette": ["red"]}, r"'palette' of trajectory .* each of the 2 curves. Got 1 instead"),
+        (
+            {"palette": ["red"], "end": [1, 2]},
+            r"'palette' of trajectory .* each of the 2 paths. Got 1 instead",
+        ),
         (
             {"palette": ["red"], "features": 0, "end": [1, 2, 3]},
-            r"'palette' of trajectory .* each of the 3 curves. Got 1 instead",
+            r"'palette' of trajectory .* each of the 3 paths. Got 1 instead",
         ),
     ],
 )

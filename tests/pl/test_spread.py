@@ -125,7 +125,7 @@ def test_regions_of_numbers_have_the_colours_of_the_scale(cells):
     expected = plt.get_cmap("magma")((np.delete(values, 5) - 2) / 2)[:, :3]
     faces = _faces(ax)
     assert np.allclose(np.delete(faces, 5, axis=0)[:, :3], expected)
-    assert np.allclose(faces[5], to_rgba("#bbbbbb", 0.2))
+    assert np.allclose(faces[5], to_rgba("#d3d3d3", 0.2))
     constant = _faces(pl.uncertainty(cells, np.ones(60)))
     assert np.allclose(constant[:, :3], plt.get_cmap("viridis")(0.0)[:3])
 
@@ -133,7 +133,7 @@ def test_regions_of_numbers_have_the_colours_of_the_scale(cells):
 def test_infinite_values_are_grey(cells):
     values = np.linspace(2, 4, 60)
     values[5] = np.inf
-    assert np.allclose(_faces(pl.uncertainty(cells, values))[5], to_rgba("#bbbbbb", 0.2))
+    assert np.allclose(_faces(pl.uncertainty(cells, values))[5], to_rgba("#d3d3d3", 0.2))
 
 
 def test_the_disk_beneath_is_that_of_points(cells, points):

@@ -8,14 +8,14 @@ import textwrap
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib import colormaps
+from matplotlib import colormaps, rc_context
 from matplotlib import pyplot as plt
 from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 from scipy.sparse import csc_matrix, csr_matrix
 
 from hgplvm import pl
-from tests.pl.helpers import Written, legend_words, scatters
+from tests.pl.helpers import Written, legend_colours, legend_words, of_colour, scatters
 
 # every picture: which fixture it draws, and how
 PICTURES = {
@@ -23,7 +23,7 @@ PICTURES = {
     "poincare of numbers": ("cells", lambda data, **o: pl.poincare(data, "Gata1", root=2, **o)),
     "uncertainty": ("cells", lambda data, **o: pl.uncertainty(data, "type", **o)),
     "decoder": ("stub", lambda data, **o: pl.decoder(data, 0, resolution=9, **o)),
-    "trajectory": ("stub", lambda data, **o: pl.trajectory(data, 0, [1, 2], features=[0, 1], **o)),
+    "trajectory": ("stub", lambda data, **o: pl.trajectory(data, 0, [1, 2], features=0, **o)),
     "length_scales": ("written", lambda data, **o: pl.length_scales(data, **o)),
     "history": ("cells", lambda data, **o: pl.history(data, **o)),
     "compare": ("cells", lambda data, **o: pl.compare(data, "type", bases=["umap"], **o)[0]),
@@ -227,8 +227,7 @@ def test_colours_that_are_given_stay_as_they_are(points):
 # --- colours --------------------------------------------------------------------------------
 
 
-def colours_by_name(ax):
-    return {s.get_label(): to_hex(s.get_facecolor()[0]) for s in scatters(ax)}
+colours_by_name = legend_colours
 
 
 def test_colours_that_scanpy_keeps(cells):
@@ -254,17 +253,69 @@ def test_a_palette_goes_before_the_colours_that_scanpy_keeps(cells):
 
 
 def test_too_few_colours_in_uns_are_left_aside(cells):
-    cells.uns["type_colors"] = ["#ff0000"]
-    assert list(colours_by_name(pl.poincare(cells, "type")).values()) == [
-        c.lower() for c in pl.OKABE_ITO[:3]
-    ]
+    for wrong in (["#ff0000"], ["#ff0000", "nocolour", "#00ff00"]):
+        cells.uns["type_colors"] = wrong
+        found = colours_by_name(pl.poincare(cells, "type"))
+        assert list(found.values()) == ["#1f77b4", "#ff7f0e", "#279e68"]
 
 
-def test_names_of_arrays_are_in_order_and_colour_blind_safe(points):
-    ax = pl.poincare(points, np.array(list("hgfedcba"))[np.arange(60) % 8])
-    assert colours_by_name(ax) == dict(
-        zip("abcdefgh", (c.lower() for c in pl.OKABE_ITO), strict=True)
-    )
+def test_names_of_arrays_are_in_natural_order(points):
+    names = np.array([f"type {i}" for i in range(12)])[np.arange(60) % 12]
+    ax = pl.poincare(points, names)
+    assert legend_words(ax) == [f"type {i}" for i in range(12)]
+    ax = pl.poincare(points, names, palette=[*pl.OKABE_ITO, "red", "blue", "pink", "grey"])
+    assert colours_by_name(ax)["type 1"] == pl.OKABE_ITO[1].lower()
+
+
+@pytest.mark.parametrize("n", [3, 20, 21, 28, 29, 102, 103])
+def test_palettes_are_those_of_scanpy(n, monkeypatch):
+    import scanpy
+    from scanpy.plotting import palettes
+
+    from hgplvm.pl._palettes import categorical
+
+    theirs = {20: palettes.default_20, 28: palettes.default_28, 102: palettes.default_102}
+    wanted = next((theirs[most] for most in sorted(theirs) if n <= most), None)
+    if wanted is None:  # more than scanpy has
+        assert len({to_hex(c) for c in categorical(n)}) == n
+    else:
+        assert categorical(n) == [colour.lower() for colour in wanted[:n]]
+    assert scanpy
+
+
+def test_scanpy_and_we_give_a_column_the_same_colours_whoever_draws_first(cells):
+    import warnings
+
+    import scanpy
+
+    del cells.uns["type_colors"]
+    ours = cells.copy()
+    pl.poincare(ours, "type")
+    with warnings.catch_warnings(), rc_context():
+        warnings.simplefilter("ignore")
+        scanpy.set_figure_params()  # without it, few categories have matplotlib's colours
+        scanpy.pl.embedding(cells, basis="umap", color="type", show=False)
+    assert list(ours.uns["type_colors"]) == [c.lower() for c in cells.uns["type_colors"]]
+    assert colours_by_name(pl.poincare(cells, "type")) == colours_by_name(pl.poincare(ours, "type"))
+
+
+def test_a_view_and_an_array_keep_no_colours(cells, points):
+    del cells.uns["type_colors"]
+    view = cells[10:40]
+    pl.poincare(view, "type")
+    assert view.is_view
+    assert "type_colors" not in cells.uns
+    pl.poincare(cells, cells.obs["type"])
+    assert "type_colors" not in cells.uns
+
+
+def test_the_colours_that_are_kept_are_of_all_categories(cells):
+    del cells.uns["type_colors"]
+    some = cells[cells.obs["type"] != "white"].copy()
+    some.obs["type"] = pd.Categorical(some.obs["type"], categories=["stem", "white", "red"])
+    found = colours_by_name(pl.poincare(some, "type"))
+    assert list(some.uns["type_colors"]) == ["#1f77b4", "#ff7f0e", "#279e68"]
+    assert found == {"stem": "#1f77b4", "red": "#279e68"}
 
 
 def test_an_array_of_pandas_keeps_the_order_of_categories(points):
@@ -286,7 +337,6 @@ def test_many_categories_have_different_colours(points):
 def test_many_integers_are_numbers(points, n, names):
     ax = pl.poincare(points, np.arange(60) % n)
     assert (legend_words(ax) is not None) == names
-    assert len(scatters(ax)) == (n if names else 1)
 
 
 def test_flags_are_categories(points):
@@ -297,27 +347,27 @@ def test_flags_are_categories(points):
 def test_missing_categories_are_grey_and_last(points, cells):
     ax = pl.poincare(points, np.array(["z", None, np.nan] * 20, dtype=object))
     assert legend_words(ax) == ["z", "missing"]
-    assert colours_by_name(ax)["missing"] == "#bbbbbb"
-    assert len(scatters(ax)[1].get_offsets()) == 40
+    assert colours_by_name(ax)["missing"] == "#d3d3d3"
+    assert len(of_colour(ax, "#d3d3d3")) == 40
     cells.obs.loc[cells.obs_names[:6], "type"] = np.nan
     ax = pl.poincare(cells, "type")
     assert colours_by_name(ax) == {
         "stem": "#ff0000",
         "white": "#00ff00",
         "red": "#0000ff",
-        "missing": "#bbbbbb",
+        "missing": "#d3d3d3",
     }
-    assert len(scatters(ax)[-1].get_offsets()) == 6
+    assert len(of_colour(ax, "#d3d3d3")) == 6
 
 
 def test_all_missing(points):
     ax = pl.poincare(points, np.full(60, None))
-    assert colours_by_name(ax) == {"missing": "#bbbbbb"}
+    assert colours_by_name(ax) == {"missing": "#d3d3d3"}
 
 
 def test_without_a_colour_points_are_blue(points):
     (scatter,) = scatters(pl.poincare(points))
-    assert np.allclose(scatter.get_facecolor()[0], to_rgba("#0072B2", 0.85))
+    assert np.allclose(scatter.get_facecolor()[0], to_rgba("#1f77b4", 0.85))
 
 
 # --- genes ----------------------------------------------------------------------------------

@@ -229,6 +229,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
             self._model = self._fitted(inner, final, rows, problem)
             self._model = self._referred(data, problem)
         self._show()
+        self.nonnegative_ = _are_nonnegative(data)
         self._report(result, start, self._describe(objective, problem.units, volume, value, final))
         self._report_noise(inner, final, problem)
         if problem.covariates is not None and rows.tags is not None:
@@ -260,7 +261,8 @@ class BaseGPLVM(ShownModel, FittedMethods):
             self.history_[name] = self._model.units.latent * self.history_[name]
         self.n_iter_ = result.n_iter
         stop = result.stop
-        if stop is StopReason.MAX_ITER and result.max_iter < self.max_iter:
+        all_steps = stop in (StopReason.MAX_ITER, StopReason.COMPLETE)
+        if all_steps and result.max_iter < self.max_iter:
             stop = StopReason.ENOUGH
         self.stop_reason_ = stop.text(n_iter=result.n_iter, max_iter=result.max_iter)
         self.stop_ = stop.name
@@ -689,6 +691,12 @@ def _check_observed(data: Array) -> None:
                 f"The data have no observed value in {what} {_listed(empty)}. "
                 f"Drop the {what}{'s' if empty.size > 1 else ''}."
             )
+
+
+def _are_nonnegative(data: Any) -> bool:
+    """Whether no entry is below zero; NaN is a missing one."""
+    entries = data.data if issparse(data) else data
+    return not entries.size or bool(np.nanmin(entries) >= 0)
 
 
 def _listed(numbers: Array, most: int = 5) -> str:

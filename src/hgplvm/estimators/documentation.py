@@ -100,6 +100,8 @@ _PARAMETERS = """\
     covariate_variance_ : dict of str to float
         Where there are covariates: the share of each in the variance of the rows without their
         noise, each column in units of its noise. The rest is the latents'.
+    nonnegative_ : bool
+        Whether no entry of the data is below zero.
     kernel_ : Kernel
         The kernel of the fit: what the parameter stands for, or what "auto" chose.
     kernel_parameters_ : dict of str to float
@@ -113,7 +115,8 @@ _PARAMETERS = """\
     n_iter_ : int
         Steps made.
     stop_ : str
-        Why the fit stopped, in a word: "CONVERGED", "PAUSED", "MAX_ITER", "INTERRUPTED", …
+        Why the fit stopped, in a word: "CONVERGED", "PAUSED", "COMPLETE" (all steps, and
+        the objective had stopped rising), "MAX_ITER" (all steps, and it had not), "INTERRUPTED", …
     stop_reason_ : str
         Why the fit stopped.
     n_features_in_ : int

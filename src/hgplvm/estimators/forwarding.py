@@ -52,6 +52,7 @@ OPTIONAL = (
     "n_inducing_",
     "covariate_variance_",
     "dispersion_",
+    "nonnegative_",
     "source_",
     "_sklearn_output_config",
 )

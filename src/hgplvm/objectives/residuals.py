@@ -7,7 +7,16 @@ the variance of column d at x becomes ``v(x) s²_d(x)`` with::
 
     s²_d(x) = (Σ_j z_jd² + n₀ s²_d)/(K + n₀)
 
-over the K training rows nearest to x, shrunk towards the whole column's mean s²_d.
+over the K training rows nearest to x, shrunk towards the whole column's mean s²_d. It is kept at
+some rows, the sites. Between them it is a weighted mean of the nearest, whose weights go to zero
+where the next one takes over, and far from all of them it is the column's mean::
+
+    s²_d(x) = ρ Σ_j w_j s²_d(x_j)/Σ_j w_j + (1 - ρ) s²_d,    w_j = (1 - (d_j/d_m)²)²,
+    ρ = exp(-(d_1/h)²/2)
+
+with d_1 ≤ … ≤ d_m the distances of the nearest sites, and h four times the median distance between
+a site and its m-th neighbour. So it changes smoothly, and what calibrates one branch says nothing
+of the empty space beside it.
 
 Residuals need not be normal: where most entries are exactly what was predicted and a few are far
 off, 90% intervals of a normal with the right variance contain nearly all of them. So all scales are
@@ -18,6 +27,7 @@ from the other rows nearby), else the factor that brings their share to the near
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,7 +44,9 @@ NEARBY = 20
 SHRINKAGE = 10.0
 # number of sites at which scales are kept, and of those that are averaged at a point
 SITES = 1000
-SPEAKERS = 3
+AVERAGED = 12
+# how far a site is heard, in distances between a site and the last of those around it
+REACH = 4.0
 # the share of residuals that the normal's 90% intervals, of this half-width, may hold
 HALF_WIDTH = 1.6449
 SHARES = (0.87, 0.93)
@@ -42,6 +54,8 @@ SHARES = (0.87, 0.93)
 JUDGED = 2**20
 # least scale: columns that are constant have no residual at all
 SMALLEST = 1e-6
+# least distance and weight
+TINY = 1e-9
 
 
 @dataclass(frozen=True)
@@ -99,12 +113,29 @@ class ResidualScale:
         return cls(manifold, sites, (factor * torch.cat(scales)).clamp_min(SMALLEST))
 
     def at(self, x: Tensor) -> Tensor:
-        """s² at each x [n, ·]: the mean of the nearest sites, [n, D]."""
-        near = nearest_to(self.manifold, x, self.sites, min(SPEAKERS, len(self.sites)))
-        found = torch.zeros(len(x), self.squares.shape[1], dtype=x.dtype, device=x.device)
-        for speaker in near.unbind(1):
-            found += self.squares[speaker]
-        return found.div_(near.shape[1])
+        """s² at each x [n, ·], [n, D]."""
+        near = nearest_to(self.manifold, x, self.sites, min(AVERAGED, len(self.sites)))
+        gaps = self._gaps(x, near)
+        # sites at one place weigh the same; so does the last where it is the only one
+        share = gaps / gaps[:, -1:].clamp_min(TINY)
+        weights = (1.0 - share.square()).clamp_min(TINY).square()
+        heard = torch.exp(-0.5 * (gaps[:, 0] / self._reach).square())
+        weights = weights * (heard / weights.sum(1))[:, None]
+        found = (1.0 - heard)[:, None] * self.squares.mean(0)
+        for weight, site in zip(weights.unbind(1), near.unbind(1), strict=True):
+            found.addcmul_(weight[:, None], self.squares[site])
+        return found
+
+    def _gaps(self, x: Tensor, near: Tensor) -> Tensor:
+        """Distances [n, m] to some of the sites."""
+        return self.manifold.distance(x.unsqueeze(1), self.sites[near])
+
+    @cached_property
+    def _reach(self) -> float:
+        """h: how far a site is heard."""
+        k = min(AVERAGED, len(self.sites))
+        last = nearest_to(self.manifold, self.sites, self.sites, k)[:, -1:]
+        return max(REACH * float(self._gaps(self.sites, last).median()), TINY)
 
 
 def _factor(ratios: np.ndarray[Any, Any]) -> float:

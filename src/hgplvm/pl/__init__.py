@@ -9,10 +9,13 @@ objects alone; :func:`batches`, :func:`trends` and :func:`curvature` make their 
 from hgplvm.pl._batches import batches
 from hgplvm.pl._compare import compare
 from hgplvm.pl._curves import history, length_scales
-from hgplvm.pl._disk import OKABE_ITO, poincare
+from hgplvm.pl._disk import poincare
 from hgplvm.pl._evidence import curvature
-from hgplvm.pl._fields import decoder, trajectory
+from hgplvm.pl._fields import decoder
 from hgplvm.pl._lineages import lineages, trends
+from hgplvm.pl._palettes import OKABE_ITO
+from hgplvm.pl._paths import trajectory
+from hgplvm.pl._placed import placed
 from hgplvm.pl._spread import uncertainty
 
 __all__ = [
@@ -24,8 +27,13 @@ __all__ = [
     "history",
     "length_scales",
     "lineages",
+    "placed",
     "poincare",
     "trajectory",
     "trends",
     "uncertainty",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -7,14 +7,16 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from hgplvm import _anndata as ad
 from hgplvm.metrics import batch_mixing
-from hgplvm.pl._disk import DiskView, draw_disk, draw_points
+from hgplvm.pl._colors import colors_of
+from hgplvm.pl._layout import Panels
+from hgplvm.pl._points import draw_points
 from hgplvm.pl._sources import Array
-from hgplvm.pl._style import colors_of, finished, make_room, picture
+from hgplvm.pl._style import finished, picture
+from hgplvm.pl._view import DiskView, draw_disk
 
 __all__ = ["batches"]
 
@@ -78,14 +80,15 @@ def batches(
     before = batch_mixing(leading, own[chosen], metric="euclidean")
     after = batch_mixing(points[chosen], own[chosen])
 
-    _, axes = plt.subplots(1, 2, figsize=(9.2, 4.2), layout="constrained")
-    left, right = axes
+    view = DiskView(owner, points, "auto")
+    shape = view.size(14.0)
+    panels = Panels([(shape[1], shape[1]), shape])
+    left, right = axes = panels.axes
     left.set(aspect="equal", xticks=[], yticks=[], xlabel="component 1", ylabel="component 2")
     left.set_adjustable("datalim")
     left.set_title(f"before: mixed to {before:.2f}")
     right.set_title(f"after: mixed to {after:.2f}")
-    view = DiskView(owner, points, "auto")
-    draw_disk(right, view, grid="polar")
+    draw_disk(right, view, grid="polar", points=points)
     for ax, places, rows, here, legend in (
         (left, leading[:, :2], adata[chosen], None, "none"),
         (right, points, adata, view, "side"),
@@ -93,7 +96,7 @@ def batches(
         draw_points(
             ax,
             places,
-            colors_of(owner, rows, batch, len(places), palette=palette, layer=None),
+            colors_of(owner, rows, batch, len(places), palette=palette, key=key),
             owner=owner,
             palette=palette,
             size=size,
@@ -101,7 +104,7 @@ def batches(
             view=here,
             hyperbolic=here is not None,
         )
-    make_room([right], 8.4)
+    panels.pack()
     finished(left, show, save)
     return list(axes)
 

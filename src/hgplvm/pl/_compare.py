@@ -7,14 +7,17 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
-from hgplvm.pl._disk import GRIDS, LEGENDS, DiskView, choice, draw_disk, draw_points
+from hgplvm.pl._colors import Limits, colors_of
+from hgplvm.pl._disk import panel_area
+from hgplvm.pl._layout import COLUMNS, Panels
+from hgplvm.pl._points import LEGENDS, draw_points
 from hgplvm.pl._sources import Array, draw
-from hgplvm.pl._style import colors_of, finished, make_room, picture
+from hgplvm.pl._style import choice, finished, picture
+from hgplvm.pl._view import GRIDS, DiskView, draw_disk
 
 __all__ = ["compare"]
 
@@ -26,11 +29,20 @@ def compare(
     *,
     bases: Sequence[str] | None = None,
     root: Any = None,
+    zoom: float | str = "auto",
+    groups: str | Sequence[str] | None = None,
     layer: str | None = None,
+    use_raw: bool | None = None,
     ax: Sequence[Axes] | None = None,
+    ncols: int = COLUMNS,
     palette: str | Sequence[Any] | None = None,
+    cmap: Any = None,
+    vmin: Any = None,
+    vmax: Any = None,
+    vcenter: Any = None,
     size: float | None = None,
     legend: str | bool = "side",
+    frameon: bool = True,
     grid: str | bool = "polar",
     show: bool | None = None,
     save: str | PathLike[str] | None = None,
@@ -50,11 +62,13 @@ def compare(
         ``adata.obsm`` that can be drawn.
     root : int, str, dict, or array of bool, optional
         Rows whose middle is moved to the origin of the disks, as in :func:`hgplvm.pl.poincare`.
-    layer : str, optional
+    zoom, groups, layer, use_raw
         As in :func:`hgplvm.pl.poincare`.
     ax : sequence of Axes, optional
         Where to draw, one for each; a new figure by default.
-    palette, size, legend, grid
+    ncols : int, default=3
+        Panels in a row.
+    palette, cmap, vmin, vmax, vcenter, size, legend, frameon, grid
         As in :func:`hgplvm.pl.poincare`; the legend stands at the last one.
     show : bool, optional
         Whether to call ``plt.show()``. By default not: notebooks show figures by themselves.
@@ -68,9 +82,11 @@ def compare(
     owner = "compare"
     legend = choice(owner, "legend", legend, LEGENDS)
     grid = choice(owner, "grid", grid, GRIDS)
+    check.check_number(owner, "ncols", ncols, low=1, integer=True)
     embeddings = _embeddings(owner, adata, bases)
     n_points = len(next(iter(embeddings.values()))[0])
-    colors = colors_of(owner, adata, color, n_points, palette=palette, layer=layer)
+    reading: dict[str, Any] = {"layer": layer, "use_raw": use_raw, "groups": groups}
+    colors = colors_of(owner, adata, color, n_points, palette=palette, **reading)
     for name, (points, _) in embeddings.items():
         if len(points) != n_points:
             raise ValueError(
@@ -83,12 +99,16 @@ def compare(
         else points
         for name, (points, hyperbolic) in embeddings.items()
     }
+    views = {
+        name: DiskView(owner, points, zoom) if embeddings[name][1] else None
+        for name, points in moved.items()
+    }
+    high = (panel_area(len(moved)) / 1.2) ** 0.5
+    panels = None
     if ax is None:
-        inches = (4.2 * len(moved) + 0.8, 4.2)
-        _, grid_of_axes = plt.subplots(
-            1, len(moved), figsize=inches, layout="constrained", squeeze=False
-        )
-        axes = list(grid_of_axes[0])
+        shapes = [(1.0, 1.0) if v is None else v.size(1.0) for v in views.values()]
+        panels = Panels([(high * w / h, high) for w, h in shapes], int(ncols))
+        axes = panels.axes
     else:
         axes = list(np.atleast_1d(np.asarray(ax, dtype=object)).ravel())
         if len(axes) != len(moved):
@@ -101,11 +121,11 @@ def compare(
         words = legend
         if legend == "side" and number + 1 < len(moved):
             words = "none"
-        view = DiskView(owner, points, 1.0) if hyperbolic else None
+        view = views[name]
         if view is not None:
-            draw_disk(here, view, grid=grid)
+            draw_disk(here, view, grid=grid, frameon=frameon, points=points)
         else:
-            here.set(aspect="equal", xticks=[], yticks=[])
+            here.set(aspect="equal", xticks=[], yticks=[], frame_on=frameon)
             here.set_adjustable("datalim")
         draw_points(
             here,
@@ -113,14 +133,16 @@ def compare(
             colors,
             owner=owner,
             palette=palette,
+            cmap=cmap,
+            limits=Limits(owner, vmin, vmax, vcenter),
             size=size,
             legend=words,
             view=view,
             hyperbolic=hyperbolic,
         )
         here.set_title(name)
-    if ax is None:
-        make_room(axes[-1:], 4.2 * len(moved))
+    if panels is not None:
+        panels.pack()
     finished(axes[0], show, save)
     return axes
 

@@ -10,8 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
 from hgplvm import _validation as check
+from hgplvm.pl._palettes import OKABE_ITO
 from hgplvm.pl._sources import history_of
-from hgplvm.pl._style import GRID, OKABE_ITO, finished, new_axes, picture, shown
+from hgplvm.pl._style import GRID, finished, new_axes, picture, shown
 
 __all__ = ["history", "length_scales"]
 

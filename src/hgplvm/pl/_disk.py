@@ -1,4 +1,4 @@
-"""The Poincaré disk and points on it."""
+"""Points on the Poincaré disk."""
 
 from __future__ import annotations
 
@@ -7,55 +7,24 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import torch
-from matplotlib import patheffects
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.patches import Circle
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
-from hgplvm.geometry import (
-    frechet_mean,
-    klein_to_lorentz,
-    lorentz_to_poincare,
-    poincare_to_lorentz,
-)
+from hgplvm.pl._colors import Limits, colors_of
+from hgplvm.pl._edges import draw_segments, edges_of
+from hgplvm.pl._layout import COLUMNS, each_panel
+from hgplvm.pl._points import LEGENDS, draw_points, marker_area
 from hgplvm.pl._sources import Array, draw
-from hgplvm.pl._style import (
-    GRID,
-    MISSING_COLOR,
-    OKABE_ITO,
-    Colors,
-    color_map,
-    colors_of,
-    columns_of,
-    finished,
-    make_room,
-    new_axes,
-    picture,
-)
+from hgplvm.pl._style import choice, finished, new_axes, picture
+from hgplvm.pl._view import GRIDS, DiskView, draw_disk
 
-__all__ = [
-    "OKABE_ITO",
-    "DiskView",
-    "choice",
-    "draw_disk",
-    "draw_points",
-    "name_on_data",
-    "poincare",
-]
+__all__ = ["panel_area", "poincare"]
 
-RASTERISE_FROM = 20_000
-LEGENDS = ("side", "on data", "none")
-GRIDS = ("polar", "geodesic", "none")
-# room around the boundary circle
-MARGIN = 1.03
 # stability below which a row is shaded
 UNSTABLE = 0.8
-# panels in a row, where several colours are asked for
-COLUMNS = 3
+# area of axes in inches²: of one, and of each of several
+ONE, EACH = 21.0, 12.0
 
 
 @picture
@@ -65,13 +34,23 @@ def poincare(
     *,
     key: str = "hgplvm",
     root: Any = None,
-    zoom: float | str = 1.0,
+    zoom: float | str = "auto",
+    groups: str | Sequence[str] | None = None,
     layer: str | None = None,
+    use_raw: bool | None = None,
+    edges: Any = None,
+    groupby: Any = None,
     ax: Axes | None = None,
+    ncols: int = COLUMNS,
     palette: str | Sequence[Any] | None = None,
+    cmap: Any = None,
+    vmin: Any = None,
+    vmax: Any = None,
+    vcenter: Any = None,
     size: float | None = None,
-    title: str | None = None,
+    title: str | Sequence[str] | None = None,
     legend: str | bool = "side",
+    frameon: bool = True,
     grid: str | bool = "polar",
     shade: bool = True,
     show: bool | None = None,
@@ -79,8 +58,9 @@ def poincare(
 ) -> Any:
     """Scatter plot on the Poincaré disk.
 
-    The outer circle is the boundary at infinity; the thin circles are at hyperbolic distance
-    1, 2, 3, … from the origin.
+    The picture shows the part of the disk that holds the points. The numbers at the thin circles
+    are hyperbolic distances from the origin, in curvature radii. The thick circle is the boundary
+    at infinity; where it is out of sight, a small disk shows which part of the whole is seen.
 
     Parameters
     ----------
@@ -90,29 +70,51 @@ def poincare(
         One value per point, or the name of a column of ``adata.obs`` or of a gene; several names
         give a panel each. Floats, and integers with more than 30 different values, are drawn on a
         continuous scale with a colour bar; anything else as categories with a legend. Missing
-        values are grey.
+        values are grey. A gene is shown in the unit in which the model decodes it
+        (:func:`hgplvm.pl.decoder`): counts as those of a cell of median size, on a logarithmic
+        scale.
     key : str, default="hgplvm"
         For AnnData: the name of the embedding.
     root : int, str, dict, array of bool, or array of shape (2,), optional
         What to move to the origin: a row by its index or name, a group of rows such as
         ``{"cell_type": "HSC"}`` or a mask (their Fréchet mean), or a point.
-    zoom : float or "auto", default=1.0
-        How many times to magnify the picture about the origin; "auto" makes the points fill it.
+    zoom : "auto" or float, default="auto"
+        "auto" shows the part of the disk that holds the points; a number magnifies the disk about
+        the origin so many times, and 1 is the whole of it.
+    groups : str or list of str, optional
+        Categories to show in colour; the others are grey.
     layer : str, optional
-        For AnnData: the layer that genes are read from, instead of ``raw`` or ``X``.
+        For AnnData: the layer that genes are read from.
+    use_raw : bool, optional
+        For AnnData: whether genes are read from ``raw``. By default from what the model was fitted
+        to, else from ``raw`` where it is there.
+    edges : "lineages" or list of pairs, optional
+        Lines to draw as geodesics: the skeleton that :func:`hgplvm.tl.lineages` found, pairs of
+        row numbers, or with `groupby` pairs of labels.
+    groupby : str or array of shape (n,), optional
+        Labels that `edges` are pairs of, each at the Fréchet mean of its rows.
     ax : Axes, optional
         Where to draw; a new figure by default.
+    ncols : int, default=3
+        Panels in a row.
     palette : str or sequence of colours, optional
-        Name of a matplotlib colour map, or colours: of the categories in order, or along the
-        continuous scale. The default is the palette that scanpy keeps in ``uns``, or else one that
-        is safe for colour-blind readers.
+        Colours of the categories, in order: by default those that scanpy keeps in ``uns``, or else
+        its palettes, which are then kept there. ``hgplvm.pl.OKABE_ITO`` is safe for colour-blind
+        readers. For numbers as `cmap`.
+    cmap : str, Colormap or sequence of colours, optional
+        Colour map of numbers.
+    vmin, vmax, vcenter : float or str such as "p99", or list of these, optional
+        Ends and middle of the scale of numbers, for all panels or one by one; "p99" is the 99th
+        percentile.
     size : float, optional
         Marker area in points²; by default it shrinks with the number of points.
-    title : str, optional
+    title : str or list of str, optional
         Title of the axes; by default the name of the colour.
     legend : {"side", "on data", "none"} or bool, default="side"
         Where the names of the categories stand. True is "side" and False "none"; for numbers,
         whether there is a colour bar.
+    frameon : bool, default=True
+        Whether to draw the boundary, the grid and the small disk.
     grid : {"polar", "geodesic", "none"} or bool, default="polar"
         Circles of equal distance and rays from the origin; or geodesics that cross the two axes at
         right angles, at distance 1, 2, 3, … from the origin.
@@ -131,134 +133,72 @@ def poincare(
     owner = "poincare"
     legend = choice(owner, "legend", legend, LEGENDS)
     grid = choice(owner, "grid", grid, GRIDS)
-    if _several(adata, color):
-        return _panels(
-            adata,
-            list(color),
-            ax=ax,
-            show=show,
-            save=save,
-            title=title,
-            key=key,
-            root=root,
-            zoom=zoom,
-            layer=layer,
-            palette=palette,
-            size=size,
-            legend=legend,
-            grid=grid,
-            shade=shade,
-        )
     check.check_flag(owner, "shade", shade)
+    check.check_flag(owner, "frameon", frameon)
     drawn = draw(owner, adata, key=key, root=root)
     points = drawn.points
-    colors = colors_of(owner, adata, color, len(points), palette=palette, layer=layer)
     view = DiskView(owner, points, zoom)
-    own = ax is None
-    ax = new_axes(ax, (5.6, 5.0))
-    draw_disk(ax, view, grid=grid)
-    if shade and ad.is_anndata(adata):
-        _shade_unstable(ax, points, adata, ad.checked_keys(owner, "key", key).stability)
-    draw_points(
-        ax, points, colors, owner=owner, palette=palette, size=size, legend=legend, view=view
-    )
-    if own:
-        make_room([ax], 5.0)
-    title = colors.title if title is None and colors is not None else title
-    if title is not None:
-        ax.set_title(title)
-    return finished(ax, show, save)
+    curves = None if edges is None else edges_of(drawn, edges, groupby, key)
+    several = _several(adata, color)
+    wanted = list(color) if several else [color]
+    titles = _titles(owner, title, wanted, several)
+    limits = Limits(owner, vmin, vmax, vcenter)
+    reading: dict[str, Any] = {"layer": layer, "use_raw": use_raw, "groups": groups, "key": key}
 
+    def draw_one(here: Axes, number: int) -> None:
+        colors = colors_of(owner, adata, wanted[number], len(points), palette=palette, **reading)
+        draw_disk(here, view, grid=grid, frameon=frameon, points=points)
+        if shade and ad.is_anndata(adata):
+            _shade_unstable(here, points, adata, ad.checked_keys(owner, "key", key).stability)
+        if curves is not None:
+            draw_segments(here, curves)
+        draw_points(
+            here,
+            points,
+            colors,
+            owner=owner,
+            palette=palette,
+            cmap=cmap,
+            limits=limits.of_panel(number, len(wanted)),
+            size=size,
+            legend=legend,
+            view=view,
+        )
+        name = colors.title if titles[number] is None and colors is not None else titles[number]
+        if name is not None:
+            here.set_title(name)
 
-def _shade_unstable(ax: Axes, points: Array, adata: Any, column: str) -> None:
-    """Put a grey dot under each row whose place other fits do not confirm."""
-    if column not in adata.obs:
-        return
-    unstable = np.asarray(adata.obs[column], dtype=float) < UNSTABLE
-    if unstable.any():
-        area = float(np.clip(60_000 / len(points), 12.0, 90.0))
-        style: dict[str, Any] = {"color": "#888888", "alpha": 0.35, "linewidths": 0, "zorder": 1}
-        x, y = points[unstable].T
-        ax.scatter(x, y, s=area, **style)
-
-
-class DiskView:
-    """The part of the disk that is seen: a square about the origin."""
-
-    def __init__(self, owner: str, points: Array, zoom: float | str) -> None:
-        check.check_number(owner, "zoom", zoom, low=0, closed=False, or_options=("auto",))
-        if isinstance(zoom, str):
-            self.reach = min(1.1 * float(np.abs(points).max()), MARGIN) or MARGIN
-        else:
-            self.reach = MARGIN / float(zoom)
-
-    def inside(self, points: Array) -> Array:
-        """Whether points [n, 2] are seen."""
-        return np.asarray((np.abs(points) <= self.reach).all(axis=1))
-
-
-def draw_disk(ax: Axes, view: DiskView, *, grid: str = "polar") -> None:
-    """Draw the boundary circle and a grid, and set the limits."""
-    ax.add_patch(Circle((0.0, 0.0), 1.0, fill=False, edgecolor="black", linewidth=1.0, zorder=3))
-    if grid == "polar":
-        _draw_polar(ax)
-    elif grid == "geodesic":
-        _draw_geodesics(ax)
-    ax.set(xlim=(-view.reach, view.reach), ylim=(-view.reach, view.reach), aspect="equal")
-    ax.set_axis_off()
-
-
-def draw_points(
-    ax: Axes,
-    points: Array,
-    colors: Colors | None,
-    *,
-    owner: str,
-    palette: Any = None,
-    size: float | None = None,
-    legend: str = "side",
-    view: DiskView | None = None,
-    hyperbolic: bool = True,
-) -> None:
-    """Scatter points with their colours and a legend."""
-    if size is not None:
-        check.check_number(owner, "size", size, low=0)
-    style: dict[str, Any] = {
-        "s": size if size is not None else float(np.clip(12_000 / len(points), 1.0, 24.0)),
-        "linewidths": 0,
-        "alpha": 0.85,
-        "rasterized": len(points) > RASTERISE_FROM,
-        "zorder": 2,
-    }
-    if colors is None:
-        ax.scatter(*points.T, color=OKABE_ITO[0], **style)
-    elif colors.continuous:
-        _draw_continuous(ax, points, colors, color_map(owner, palette), style, legend != "none")
-    else:
-        _draw_categories(ax, points, colors, style)
-        if legend == "side":
-            ax.set_anchor("W")  # what room is left is the legend's
-            # markers of one size, however small the points
-            scale = (40.0 / style["s"]) ** 0.5 if style["s"] else 1.0
-            ax.legend(
-                loc="center left",
-                bbox_to_anchor=(1.0, 0.5),
-                frameon=False,
-                markerscale=scale,
-                ncols=columns_of(colors),
+    if ax is not None:
+        if several:
+            raise ValueError(
+                f"{owner} draws a panel for each of the {len(wanted)} colours, so that it takes no "
+                "'ax'. Name one colour, or leave it out."
             )
-        elif legend == "on data":
-            name_on_data(ax, points, colors, view, hyperbolic)
+        axes = [new_axes(ax)]
+        draw_one(axes[0], 0)
+    else:
+        axes = each_panel(
+            len(wanted), ncols, view.size(panel_area(len(wanted))), draw_one, owner=owner
+        )
+    finished(axes[0], show, save)
+    return axes if several else axes[0]
 
 
-# --- parts ----------------------------------------------------------------------------------
+def panel_area(n_panels: int) -> float:
+    """Area of axes in inches²."""
+    return ONE if n_panels == 1 else EACH
 
 
-def choice(owner: str, name: str, value: str | bool, options: Sequence[str]) -> str:
-    """Turn True into the first option and False into the last."""
-    if isinstance(value, bool):
-        return options[0] if value else options[-1]
-    return check.check_option(owner, name, value, options)
+def _titles(owner: str, title: Any, wanted: list[Any], several: bool) -> list[str | None]:
+    """Title of each panel."""
+    if title is None or not several:
+        return [title] * len(wanted)
+    if isinstance(title, str) or len(title) != len(wanted):
+        raise ValueError(
+            f"The 'title' of {owner} must be a list with an entry for each of the {len(wanted)} "
+            f"panels. Got {title!r:.60} instead."
+        )
+    return list(title)
 
 
 def _several(data: Any, color: Any) -> bool:
@@ -269,113 +209,13 @@ def _several(data: Any, color: Any) -> bool:
     return named and (len(color) != data.n_obs or set(color) <= {*data.obs, *data.var_names})
 
 
-def _panels(
-    adata: Any, names: list[str], *, ax: Any, show: Any, save: Any, title: Any, **options: Any
-) -> list[Axes]:
-    if ax is not None or title is not None:
-        raise ValueError(
-            f"poincare draws a panel for each of the {len(names)} colours, so that it takes "
-            "neither 'ax' nor 'title'. Name one colour, or leave them out."
-        )
-    n_columns = min(COLUMNS, len(names))
-    n_rows = -(-len(names) // n_columns)
-    figure, grid = plt.subplots(
-        n_rows,
-        n_columns,
-        figsize=(5.2 * n_columns, 4.4 * n_rows),
-        layout="constrained",
-        squeeze=False,
-    )
-    try:
-        places = grid.flat[: len(names)]
-        axes = [
-            poincare(adata, name, ax=at, **options) for name, at in zip(names, places, strict=True)
-        ]
-    except BaseException:
-        plt.close(figure)
-        raise
-    for left in grid.flat[len(names) :]:
-        left.set_axis_off()
-    make_room(axes, 4.4, columns=n_columns)
-    finished(axes[0], show, save)
-    return axes
-
-
-def _draw_polar(ax: Axes) -> None:
-    for radius in range(1, 5):
-        ax.add_patch(
-            Circle((0, 0), np.tanh(radius / 2), fill=False, edgecolor=GRID, linewidth=0.5, zorder=0)
-        )
-    angles = np.arange(12) * (np.pi / 6)
-    ends = np.stack([np.cos(angles), np.sin(angles)], axis=1)
-    rays = [[0.0 * end, end] for end in ends]
-    ax.add_collection(LineCollection(rays, colors=GRID, linewidths=0.5, zorder=0))
-
-
-def _draw_geodesics(ax: Axes) -> None:
-    """Draw geodesics at right angles to each axis: straight in the Klein disk, at ``tanh k``."""
-    lines = []
-    for at in np.tanh(np.arange(-4, 5)):
-        along = np.sqrt(1.0 - at * at) * np.sin(np.linspace(-np.pi / 2, np.pi / 2, 101))
-        klein = np.stack([np.full_like(along, at), along], axis=1)
-        line = lorentz_to_poincare(klein_to_lorentz(torch.from_numpy(klein))).numpy()
-        lines += [line, line[:, ::-1]]
-    ax.add_collection(LineCollection(lines, colors=GRID, linewidths=0.5, zorder=0))
-
-
-def _draw_continuous(
-    ax: Axes, points: Array, colors: Colors, scale: Any, style: dict[str, Any], bar: bool
-) -> None:
-    known = np.isfinite(colors.values)
-    if not known.all():
-        ax.scatter(*points[~known].T, color=MISSING_COLOR, **style)
-    at = np.flatnonzero(known)
-    at = at[np.argsort(colors.values[at], kind="stable")]  # the largest on top
-    x, y = points[at].T
-    artist = ax.scatter(x, y, c=colors.values[at], cmap=scale, **style)
-    if bar and len(at):
-        ax.figure.colorbar(artist, ax=ax, shrink=0.7)
-
-
-def _draw_categories(ax: Axes, points: Array, colors: Colors, style: dict[str, Any]) -> None:
-    for name, colour in zip(colors.names, colors.colors, strict=True):
-        ax.scatter(*points[colors.values == name].T, color=colour, label=plain(name), **style)
-
-
-def plain(name: object) -> str:
-    """Return a name that matplotlib shows as it is: no formula, and no sign to leave it out."""
-    text = str(name).replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text
-
-
-def name_on_data(
-    ax: Axes,
-    points: Array,
-    colors: Colors,
-    view: DiskView | None,
-    hyperbolic: bool = True,
-) -> None:
-    """Write each category's name where the middle of its points is."""
-    outline = [patheffects.withStroke(linewidth=2.5, foreground="white")]
-    for name in colors.names:
-        own = points[colors.values == name]
-        if view is not None:
-            own = own[view.inside(own)]
-        if name == check.MISSING or not len(own):
-            continue
-        if hyperbolic:
-            middle = frechet_mean(poincare_to_lorentz(torch.from_numpy(own)))
-            at = lorentz_to_poincare(middle).numpy()
-        else:
-            at = own.mean(axis=0)
-        ax.text(
-            float(at[0]),
-            float(at[1]),
-            plain(name),
-            ha="center",
-            va="center",
-            fontsize="small",
-            fontweight="bold",
-            path_effects=outline,
-            zorder=4,
-        )
+def _shade_unstable(ax: Axes, points: Array, adata: Any, column: str) -> None:
+    """Put a grey dot under each row whose place other fits do not confirm."""
+    if column not in adata.obs:
+        return
+    unstable = np.asarray(adata.obs[column], dtype=float) < UNSTABLE
+    if unstable.any():
+        area = 3.0 * marker_area(ax, len(points))
+        style: dict[str, Any] = {"color": "#888888", "alpha": 0.35, "linewidths": 0, "zorder": 1}
+        x, y = points[unstable].T
+        ax.scatter(x, y, s=area, **style)

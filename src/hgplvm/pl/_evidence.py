@@ -12,7 +12,8 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 
 from hgplvm import _anndata as ad
-from hgplvm.pl._style import GRID, OKABE_ITO, finished, picture, shown
+from hgplvm.pl._palettes import OKABE_ITO
+from hgplvm.pl._style import GRID, finished, picture, shown
 
 __all__ = ["curvature"]
 

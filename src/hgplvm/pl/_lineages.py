@@ -7,45 +7,35 @@ from os import PathLike
 from typing import Any
 
 import numpy as np
-import torch
-from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
-from matplotlib.patheffects import withStroke
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
-from hgplvm.geometry import geodesic, lorentz_to_poincare, poincare_to_lorentz
-from hgplvm.pl._disk import (
-    GRIDS,
+from hgplvm.geometry import lorentz_to_poincare
+from hgplvm.pl._colors import Limits, checked_colors, colors_of
+from hgplvm.pl._disk import panel_area
+from hgplvm.pl._edges import draw_segments, edges_of, skeleton_nodes
+from hgplvm.pl._layout import COLUMNS, Panels
+from hgplvm.pl._names import write_names
+from hgplvm.pl._palettes import OKABE_ITO, categorical
+from hgplvm.pl._points import (
     LEGENDS,
-    DiskView,
-    choice,
-    draw_disk,
+    draw_legend,
     draw_points,
+    marker_area,
     name_on_data,
-    plain,
+    scale_of,
 )
 from hgplvm.pl._sources import Array, draw
-from hgplvm.pl._style import (
-    GRID,
-    OKABE_ITO,
-    checked_colors,
-    color_map,
-    colors_of,
-    finished,
-    make_room,
-    new_axes,
-    picture,
-    shown,
-)
+from hgplvm.pl._style import GRID, choice, finished, new_axes, picture, plain, shown
+from hgplvm.pl._view import GRIDS, DiskView, draw_disk
 
 __all__ = ["lineages", "trends"]
 
-# points along a geodesic between two nodes
-FINE = 12
-# panels in a row
-COLUMNS = 3
+# room beyond the ends for their names, as a share of the skeleton's extent
+ROOM = 0.1
+# inches of a panel of curves
+CURVES = (3.3, 2.3)
 NEEDED = ("lineage", "gene", "position", "mean", "low", "high")
 
 
@@ -57,12 +47,19 @@ def lineages(
     key: str = "hgplvm",
     root: Any = None,
     zoom: float | str = "auto",
+    groups: str | Sequence[str] | None = None,
     layer: str | None = None,
+    use_raw: bool | None = None,
     ax: Axes | None = None,
     palette: str | Sequence[Any] | None = None,
+    cmap: Any = None,
+    vmin: Any = None,
+    vmax: Any = None,
+    vcenter: Any = None,
     size: float | None = None,
     title: str | None = None,
     legend: str | bool = "side",
+    frameon: bool = True,
     grid: str | bool = "polar",
     show: bool | None = None,
     save: str | PathLike[str] | None = None,
@@ -78,13 +75,11 @@ def lineages(
         An object that :func:`hgplvm.tl.lineages` has worked on.
     color : str or array of shape (n,), optional
         As in :func:`hgplvm.pl.poincare`; by default the branch.
-    key, root, layer
-        As in :func:`hgplvm.pl.poincare`.
-    zoom : float or "auto", default="auto"
+    key, root, zoom, groups, layer, use_raw
         As in :func:`hgplvm.pl.poincare`.
     ax : Axes, optional
         Where to draw; a new figure by default.
-    palette, size, title, legend, grid
+    palette, cmap, vmin, vmax, vcenter, size, title, legend, frameon, grid
         As in :func:`hgplvm.pl.poincare`.
     show : bool, optional
         Whether to call ``plt.show()``. By default not: notebooks show figures by themselves.
@@ -98,6 +93,7 @@ def lineages(
     owner = "pl.lineages"
     legend = choice(owner, "legend", legend, LEGENDS)
     grid = choice(owner, "grid", grid, GRIDS)
+    check.check_flag(owner, "frameon", frameon)
     ad.check_anndata(owner, adata)
     keys = ad.checked_keys(owner, "key", key)
     tree = ad.results(owner, adata, keys).get("lineages")
@@ -106,91 +102,70 @@ def lineages(
             f"{owner} needs the lineages: run hgplvm.tl.lineages(adata, root=...) first."
         )
     drawn = draw(owner, adata, key=key, root=root)
+    curves = edges_of(drawn, "lineages", None, key)
+    nodes = lorentz_to_poincare(skeleton_nodes(drawn, key)[0]).numpy()
     by_branch = color is None
-    color = keys.branch if by_branch else color
-    colors = colors_of(owner, adata, color, len(drawn.points), palette=palette, layer=layer)
-    view = DiskView(owner, drawn.points, zoom)
-    own = ax is None
-    ax = new_axes(ax, (6.4, 5.2))
-    draw_disk(ax, view, grid=grid)
-    if size is not None:
-        check.check_number(owner, "size", size, low=0)
+    reading: dict[str, Any] = {"layer": layer, "use_raw": use_raw, "groups": groups, "key": key}
+    colors = colors_of(
+        owner,
+        adata,
+        keys.branch if by_branch else color,
+        len(drawn.points),
+        palette=palette,
+        **reading,
+    )
+    view = DiskView(owner, drawn.points, zoom, _beyond(nodes, ROOM))
+    panels = Panels([view.size(panel_area(1))]) if ax is None else None
+    ax = new_axes(ax) if panels is None else panels.axes[0]
+    draw_disk(ax, view, grid=grid, frameon=frameon, points=drawn.points)
+    style: dict[str, Any] = {"owner": owner, "palette": palette, "legend": legend, "view": view}
     if by_branch and colors is not None:
+        faces = colors.rgba(*scale_of(owner, colors, palette, None, None))
         shares = np.asarray(adata.obsm[keys.branches], dtype=float).max(axis=1)
-        faces = colors.rgba(color_map(owner, palette))
         faces[:, 3] = 0.15 + 0.75 * np.clip((shares - 0.4) / 0.6, 0.0, 1.0)
-        area = size if size is not None else float(np.clip(12_000 / len(faces), 1.0, 24.0))
+        area = marker_area(ax, len(faces), size, owner=owner)
         x, y = drawn.points.T
         ax.scatter(x, y, s=area, c=faces, linewidths=0, zorder=2)
         if legend == "side":
-            for name, shade in zip(colors.names, colors.colors, strict=True):
-                ax.scatter([], [], s=40, color=shade, label=plain(name), linewidths=0)
-            ax.set_anchor("W")
-            ax.legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+            draw_legend(ax, colors.legend)
         elif legend == "on data":
             name_on_data(ax, drawn.points, colors, view)
     else:
-        draw_points(
-            ax,
-            drawn.points,
-            colors,
-            owner=owner,
-            palette=palette,
-            size=size,
-            legend=legend,
-            view=view,
-        )
-    nodes = poincare_to_lorentz(torch.from_numpy(np.array(tree["nodes"], dtype=np.float64)))
-    seen = drawn.seen(nodes)
-    parent, branch = np.asarray(tree["parent"]), np.asarray(tree["branch"])
-    share = torch.linspace(0.0, 1.0, FINE, dtype=torch.float64)[:, None]
-    segments = [
-        lorentz_to_poincare(geodesic(seen[parent[i]], seen[i], share)).numpy()
-        for i in range(1, len(seen))
-    ]
-    for width, shade in ((4.0, "white"), (1.8, "black")):
-        lines = LineCollection(segments, colors=shade, linewidths=width, zorder=4)
-        lines.set_capstyle("round")
-        ax.add_collection(lines)
-    flat = lorentz_to_poincare(seen).numpy()
-    ax.scatter(
-        flat[0, 0],
-        flat[0, 1],
-        s=60,
-        facecolors="white",
-        edgecolors="black",
-        linewidths=1.6,
-        zorder=5,
-    )
+        limits = Limits(owner, vmin, vmax, vcenter)
+        draw_points(ax, drawn.points, colors, size=size, cmap=cmap, limits=limits, **style)
+    draw_segments(ax, curves, width=1.8, color="black")
+    _draw_ends(ax, nodes, tree)
+    if title is not None:
+        ax.set_title(title)
+    if panels is not None:
+        panels.pack()
+    return finished(ax, show, save)
+
+
+def _draw_ends(ax: Axes, nodes: Array, tree: Mapping[str, Any]) -> None:
+    """Draw the root as a ring, and terminal states as dots with their names."""
+    style: dict[str, Any] = {"edgecolors": "black", "linewidths": 1.6, "zorder": 5}
+    ax.scatter(nodes[0, 0], nodes[0, 1], s=60, facecolors="white", **style)
+    branch = np.asarray(tree["branch"])
     above = set(np.asarray(tree["above"]).tolist())
+    names, places = [], []
     for b, name in enumerate(tree["names"]):
         on = np.flatnonzero(branch == b)
         if b in above or not len(on):
             continue
-        end = flat[on[-1]]
+        end = nodes[on[-1]]
         ax.scatter(end[0], end[1], s=32, color="black", zorder=5)
-        reach = end / max(float(np.linalg.norm(end)), 1e-9)
-        side = "left" if reach[0] > 0.3 else "right" if reach[0] < -0.3 else "center"
-        if abs(end[0]) > 0.6 * view.reach:  # a name is not to leave the picture
-            side = "right" if end[0] > 0 else "left"
-        ax.annotate(
-            plain(name),
-            end,
-            xytext=(0.0, 9.0 * np.sign(reach[1])) if reach[1] else (0.0, 9.0),
-            textcoords="offset points",
-            ha=side,
-            va="bottom" if reach[1] >= 0 else "top",
-            fontweight="bold",
-            fontsize="small",
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
-            zorder=6,
-            annotation_clip=False,
-        )
-    if own:
-        make_room([ax], 5.6)
-    if title is not None:
-        ax.set_title(title)
-    return finished(ax, show, save)
+        names.append(name)
+        places.append(end)
+    ends = np.array(places).reshape(-1, 2)
+    write_names(ax, names, ends, beside=ends - nodes[0])
+
+
+def _beyond(nodes: Array, share: float) -> Array:
+    """Points beyond nodes [n, 2] as seen from the root, by a share of the whole picture."""
+    apart = nodes - nodes[0]
+    reach = apart / np.maximum(np.linalg.norm(apart, axis=1, keepdims=True), 1e-9)
+    return np.asarray(nodes + share * float(np.ptp(nodes, axis=0).max()) * reach)
 
 
 @picture
@@ -201,6 +176,7 @@ def trends(
     lineage: str | Sequence[str] | None = None,
     key: str = "hgplvm",
     ax: Axes | None = None,
+    ncols: int = COLUMNS,
     palette: Sequence[Any] | None = None,
     legend: bool = True,
     show: bool | None = None,
@@ -220,6 +196,8 @@ def trends(
         For AnnData: the name of the embedding.
     ax : Axes, optional
         Where to draw, for one gene; a new figure by default.
+    ncols : int, default=3
+        Panels in a row.
     palette : sequence of colours, optional
         Of the lineages.
     legend : bool, default=True
@@ -251,26 +229,16 @@ def trends(
     names = _among(owner, "genes", genes, table["gene"])
     tips = _among(owner, "lineage", lineage, table["lineage"])
     colours = list(OKABE_ITO) if palette is None else checked_colors(owner, palette)
+    if palette is None and len(tips) > len(colours):
+        colours = categorical(len(tips))
+    check.check_number(owner, "ncols", ncols, low=1, integer=True)
     if ax is not None and len(names) > 1:
         raise ValueError(
             f"{owner} draws a panel for each of {len(names)} genes, so that it takes no 'ax': name "
             "one gene."
         )
-    if ax is None:
-        across = min(COLUMNS, len(names))
-        down = -(-len(names) // across)
-        _, grid = plt.subplots(
-            down,
-            across,
-            figsize=(3.9 * across + 0.9, 3.0 * down),
-            layout="constrained",
-            squeeze=False,
-        )
-        axes = list(grid.flat[: len(names)])
-        for left in grid.flat[len(names) :]:
-            left.set_axis_off()
-    else:
-        axes = [new_axes(ax, (5.0, 3.4))]
+    panels = Panels([CURVES] * len(names), int(ncols)) if ax is None else None
+    axes = [new_axes(ax)] if panels is None else panels.axes
     for at, gene in zip(axes, names, strict=True):
         for number, tip in enumerate(tips):
             own = table[(table["gene"] == gene) & (table["lineage"] == tip)]
@@ -282,7 +250,9 @@ def trends(
             at.fill_between(along, low, high, color=shade, alpha=0.2, linewidth=0)
             at.plot(along, mean, color=shade, linewidth=1.6, label=plain(tip))
         at.set_title(plain(gene), fontsize="medium")
-        at.set_xlabel("distance from the root")
+        at.set_xlabel("distance from the root", fontsize="small")
+        at.tick_params(labelsize="small")
+        at.spines[["top", "right"]].set_visible(False)
         at.grid(color=GRID, linewidth=0.5)
         at.set_axisbelow(True)
         shown_rows = table[table["gene"] == gene]
@@ -291,7 +261,9 @@ def trends(
             at.set_ylim(0.0, 1.05 * top)
     axes[0].set_ylabel("mean")
     if legend and len(tips) > 1:
-        axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
+        axes[-1].legend(loc="center left", bbox_to_anchor=(1.02, 0.5), frameon=False)
+    if panels is not None:
+        panels.pack()
     finished(axes[0], show, save)
     return axes
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from hgplvm._typing import Array
 from hgplvm.geometry import lorentz_to_poincare, poincare_to_lorentz
 from hgplvm.manifolds import Hyperbolic
 from hgplvm.manifolds._pose import Pose
+from hgplvm.pl._units import COUNTS, unit_of_fit
 
 __all__ = ["Array", "Decoder", "Drawn", "decoder_of", "draw", "history_of"]
 
@@ -101,6 +103,28 @@ class Decoder:
     model: Any
     names: Array
     owner: str
+    unit: str | None = None
+    counts: bool = False
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no value of the data is below zero."""
+        return bool(getattr(self.model, "nonnegative_", False))
+
+    def columns(self, features: Any, name: str = "feature") -> list[int]:
+        """Places of one or several features."""
+        if isinstance(features, str | int | np.integer):
+            return [self.column(features)]
+        if not isinstance(features, Sequence | np.ndarray):
+            raise ValueError(
+                f"The {name!r} of {self.owner} must be the name or number of a column, or a list "
+                f"of these. Got {features!r:.60} instead."
+            )
+        if not len(features):
+            raise ValueError(
+                f"The {name!r} of {self.owner} must name at least one column. Got none."
+            )
+        return [self.column(feature) for feature in features]
 
     def column(self, feature: object) -> int:
         """Place of a feature among the columns, by its name or its number."""
@@ -141,7 +165,8 @@ def decoder_of(owner: str, data: Any, *, key: str = "hgplvm") -> Decoder:
         model = ad.stored_model(owner, data, keys)
         features = [str(name) for name in data.uns[keys.uns].get("features", [])]
         features = features or [str(i) for i in range(model.n_features_in_)]
-        return Decoder(model, np.array(features), owner)
+        unit, counts = unit_of_fit(data.uns[keys.uns].get("params", {}))
+        return Decoder(model, np.array(features), owner, unit, counts)
     if not hasattr(data, "inverse_transform") or not hasattr(data, "lorentz_"):
         raise ValueError(
             f"{owner} decodes points, for which it needs a fitted hyperbolic model, or an AnnData "
@@ -149,7 +174,8 @@ def decoder_of(owner: str, data: Any, *, key: str = "hgplvm") -> Decoder:
         )
     numbers = [str(i) for i in range(data.n_features_in_)]
     names = np.asarray(getattr(data, "feature_names_in_", numbers), dtype=str)
-    return Decoder(data, names, owner)
+    counts = getattr(data, "likelihood", "gaussian") != "gaussian"
+    return Decoder(data, names, owner, COUNTS if counts else None, counts)
 
 
 def history_of(owner: str, data: Any, *, key: str = "hgplvm") -> dict[str, Array]:

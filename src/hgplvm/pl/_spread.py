@@ -15,16 +15,23 @@ from torch import Tensor
 
 from hgplvm import _validation as check
 from hgplvm.geometry import lorentz, lorentz_to_poincare
-from hgplvm.pl._disk import GRIDS, LEGENDS, DiskView, choice, draw_disk, draw_points
+from hgplvm.pl._colors import Limits, colors_of
+from hgplvm.pl._disk import panel_area
+from hgplvm.pl._layout import Panels
+from hgplvm.pl._palettes import categorical
+from hgplvm.pl._points import LEGENDS, draw_points, marker_area, scale_of
 from hgplvm.pl._sources import draw
-from hgplvm.pl._style import OKABE_ITO, color_map, colors_of, finished, make_room, new_axes, picture
+from hgplvm.pl._style import choice, finished, new_axes, picture
+from hgplvm.pl._view import GRIDS, DiskView, draw_disk
 
 __all__ = ["credible_regions", "uncertainty"]
 
 # corners of a region's outline
 CORNERS = 64
 # more regions than this cannot be told apart
-MOST_REGIONS = 1000
+MOST_REGIONS = 300
+# how dark all regions are together, where many lie on each other
+SHADE, LEAST_ALPHA = 12.0, 0.04
 
 
 @picture
@@ -36,12 +43,20 @@ def uncertainty(
     n_regions: int = MOST_REGIONS,
     key: str = "hgplvm",
     root: Any = None,
-    zoom: float | str = 1.0,
+    zoom: float | str = "auto",
+    groups: str | Sequence[str] | None = None,
     layer: str | None = None,
+    use_raw: bool | None = None,
     ax: Axes | None = None,
     palette: str | Sequence[Any] | None = None,
+    cmap: Any = None,
+    vmin: Any = None,
+    vmax: Any = None,
+    vcenter: Any = None,
+    size: float | None = None,
     title: str | None = None,
     legend: str | bool = "side",
+    frameon: bool = True,
     grid: str | bool = "polar",
     random_state: int = 0,
     show: bool | None = None,
@@ -61,13 +76,13 @@ def uncertainty(
         As in :func:`hgplvm.pl.poincare`.
     level : float, default=0.9
         Probability that a position is within its region.
-    n_regions : int, default=1000
+    n_regions : int, default=300
         Most regions to draw; of more rows, some are chosen at random.
-    key, root, zoom, layer
+    key, root, zoom, groups, layer, use_raw
         As in :func:`hgplvm.pl.poincare`.
     ax : Axes, optional
         Where to draw; a new figure by default.
-    palette, title, legend, grid
+    palette, cmap, vmin, vmax, vcenter, size, title, legend, frameon, grid
         As in :func:`hgplvm.pl.poincare`.
     random_state : int, default=0
         Seed of the choice of regions.
@@ -83,6 +98,7 @@ def uncertainty(
     owner = "uncertainty"
     legend = choice(owner, "legend", legend, LEGENDS)
     grid = choice(owner, "grid", grid, GRIDS)
+    check.check_flag(owner, "frameon", frameon)
     check.check_number(owner, "level", level, low=0, high=1, closed=False)
     check.check_number(owner, "n_regions", n_regions, low=1, integer=True)
     check.check_number(owner, "random_state", random_state, low=0, integer=True)
@@ -93,35 +109,48 @@ def uncertainty(
             "not keep: use a fitted model, or an AnnData object after hgplvm.tl.hgplvm."
         )
     points = drawn.points
-    colors = colors_of(owner, adata, color, len(points), palette=palette, layer=layer)
+    reading: dict[str, Any] = {"layer": layer, "use_raw": use_raw, "groups": groups, "key": key}
+    colors = colors_of(owner, adata, color, len(points), palette=palette, **reading)
+    limits = Limits(owner, vmin, vmax, vcenter)
     rows = np.arange(len(points))
     if len(rows) > n_regions:
         rows = np.sort(np.random.default_rng(random_state).choice(rows, n_regions, replace=False))
     outlines = credible_regions(drawn.lorentz[rows], drawn.covariance[rows], level)
     corners = lorentz_to_poincare(drawn.seen(outlines.reshape(-1, 3))).numpy()
-    faces: Any = OKABE_ITO[0] if colors is None else colors.rgba(color_map(owner, palette))[rows]
-    view = DiskView(owner, points, zoom)
-    own = ax is None
-    ax = new_axes(ax, (5.6, 5.0))
-    draw_disk(ax, view, grid=grid)
-    ax.add_collection(
-        PolyCollection(
-            list(corners.reshape(len(rows), CORNERS, 2)),
-            facecolors=faces,
-            edgecolors="none",
-            alpha=0.2,
-            zorder=1,
-        )
+    faces: Any = categorical(1)[0]
+    if colors is not None:
+        faces = colors.rgba(*scale_of(owner, colors, palette, cmap, limits))[rows]
+    # room for the regions, but for the largest of them
+    low, high = np.quantile(corners, [0.02, 0.98], axis=0)
+    view = DiskView(owner, points, zoom, np.stack([low, high]))
+    panels = Panels([view.size(panel_area(1))]) if ax is None else None
+    ax = new_axes(ax) if panels is None else panels.axes[0]
+    draw_disk(ax, view, grid=grid, frameon=frameon, points=points)
+    regions = PolyCollection(
+        list(corners.reshape(len(rows), CORNERS, 2)),
+        facecolors=faces,
+        edgecolors="none",
+        alpha=max(min(SHADE / len(rows), 0.2), LEAST_ALPHA),
+        zorder=1,
     )
-    size = float(np.clip(6_000 / len(points), 0.5, 8.0))
+    ax.add_collection(regions)
     draw_points(
-        ax, points, colors, owner=owner, palette=palette, size=size, legend=legend, view=view
+        ax,
+        points,
+        colors,
+        owner=owner,
+        palette=palette,
+        cmap=cmap,
+        limits=limits,
+        size=0.5 * marker_area(ax, len(points)) if size is None else size,
+        legend=legend,
+        view=view,
     )
-    if own:
-        make_room([ax], 5.0)
     title = colors.title if title is None and colors is not None else title
     if title is not None:
         ax.set_title(title)
+    if panels is not None:
+        panels.pack()
     return finished(ax, show, save)
 
 
