@@ -131,3 +131,20 @@ def test_a_stochastic_objective_ends_at_its_last_state_and_reports_means():
     result = run(script)
     assert result.parameters.latents.item() == 3.0
     assert result.history["objective"].tolist() == [0.0, 4.5, 4.0, 4.5]
+
+
+@pytest.mark.parametrize(
+    ("values", "stop"),
+    [
+        (np.linspace(0.0, 1.0, 61), StopReason.MAX_ITER),
+        (np.minimum(np.linspace(0.0, 2.0, 61), 1.0), StopReason.COMPLETE),
+        (1.0 - np.exp(-np.arange(61.0)), StopReason.COMPLETE),
+        (np.zeros(61), StopReason.COMPLETE),
+        (np.minimum(np.arange(21.0), 5.0), StopReason.MAX_ITER),  # too few steps to say
+    ],
+)
+def test_the_reason_says_whether_more_steps_would_help(values, stop):
+    result = run(Scripted(list(values), monotone=False))
+    assert result.stop is stop
+    advice = "a larger one goes on" if stop is StopReason.MAX_ITER else "would change little"
+    assert advice in result.stop_reason

@@ -380,3 +380,35 @@ def test_batch_mixing_is_0_apart_and_1_at_random():
 def test_batch_mixing_needs_two_batches():
     with pytest.raises(ValueError, match="must have two batches or more, and has one"):
         metrics.batch_mixing(np.zeros((5, 2)), ["a"] * 5)
+
+
+# --- missing entries ------------------------------------------------------------------------
+
+
+def test_missing_entries_leave_the_columns_that_both_rows_have():
+    rng = np.random.default_rng(0)
+    rows, points = rng.standard_normal((40, 8)), rng.uniform(-0.5, 0.5, (40, 2))
+    holes = np.where(rng.uniform(size=rows.shape) < 0.15, np.nan, rows)
+    shared = ~np.isnan(holes)[:, None] & ~np.isnan(holes)[None]
+    gaps = np.nan_to_num(holes)[:, None] - np.nan_to_num(holes)[None]
+    squares = 8.0 / shared.sum(2) * (shared * gaps**2).sum(2)
+    # points whose distances are those: classical scaling needs none, so ranks are compared
+    i, j = np.triu_indices(40, 1)
+    wanted = spearmanr(squares[i, j], pdist(points)).statistic
+    assert metrics.shepard_goodness(holes, points) == pytest.approx(wanted, abs=1e-9)
+    close = metrics.trustworthiness(rows, rows[:, :2]), metrics.trustworthiness(holes, rows[:, :2])
+    assert close[0] == pytest.approx(close[1], abs=0.1)
+    whole = metrics.evaluate(rows, points)
+    assert metrics.evaluate(np.where(np.isnan(rows), 0, rows), points) == whole
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (np.array([[np.nan, np.nan], [1, 2], [3, 4.0]]), "Row 0 of the 'Y' of .* has no entry"),
+        (np.array([[np.nan, 1.0], [1, np.nan], [3, 4.0]]), "no column in common"),
+    ],
+)
+def test_rows_between_which_there_is_no_distance(rows, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.shepard_goodness(rows, np.eye(3)[:, :2])

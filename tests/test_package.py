@@ -169,3 +169,11 @@ def test_every_test_that_the_errata_name_is_there():
     written = "\n".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert len(named) >= 10
     assert [name for name in named if f"def {name}(" not in written] == []
+
+
+@pytest.mark.parametrize(
+    "name", ["tl", "pl", "metrics", "datasets", "kernels", "manifolds", "geometry", "baselines"]
+)
+def test_completion_shows_what_is_public_alone(name):
+    module = getattr(hgplvm, name)
+    assert dir(module) == sorted(module.__all__)

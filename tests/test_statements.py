@@ -12,6 +12,7 @@ from hgplvm import tl
 from hgplvm._embedding import write_positions
 from hgplvm._statements import false_discovery_rates, read_skeleton
 from hgplvm.datasets import make_cells
+from hgplvm.errors import FlatDataWarning
 from tests.pl.helpers import hyperbolic, moved_to_origin
 
 anndata = pytest.importorskip("anndata")
@@ -507,13 +508,13 @@ def test_the_verdict_is_that_of_the_model_and_is_kept(judged, fitted):
     assert str(verdict).startswith(verdict.reason)
 
 
-def test_flat_data_are_said_to_be_flat_when_they_are_fitted(caplog):
+def test_flat_data_are_said_to_be_flat_when_they_are_fitted():
     rng = np.random.default_rng(0)
     plane = rng.standard_normal((60, 2)) @ rng.standard_normal((2, 5))
     adata = anndata.AnnData(plane + 0.05 * rng.standard_normal((60, 5)))
-    with caplog.at_level("WARNING", "hgplvm"):
+    with pytest.warns(FlatDataWarning) as caught:
         tl.hgplvm(adata, **{**OPTIONS, "max_iter": 3})
-    (line,) = [r.getMessage() for r in caplog.records if "flat model" in r.getMessage()]
+    (line,) = [str(w.message) for w in caught if w.category is FlatDataWarning]
     assert line.startswith("tl.hgplvm: a plane")
     assert tl.model(adata).curvature(quick=True).reason in line
 

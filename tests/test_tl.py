@@ -124,9 +124,9 @@ def test_results_are_those_of_the_estimator(kind):
     assert found["features"].tolist() == GENES
 
 
-def test_the_model_is_bayesian_unless_another_is_named(searched):
-    assert searched.uns["hgplvm"]["params"]["model"] == "BayesianHGPLVM"
-    model = hgplvm.BayesianHGPLVM(n_inducing=50, max_iter=12, random_state=0).fit(Y)
+def test_the_model_is_that_of_the_number_of_rows_unless_another_is_named(searched):
+    assert searched.uns["hgplvm"]["params"]["model"] == "HGPLVM"
+    model = hgplvm.HGPLVM(max_iter=12, random_state=0).fit(Y)
     assert close(searched.obsm["X_hgplvm"], model.embedding_)
     assert close(searched.obsm["hgplvm_covariance"], model.posterior_cov_.reshape(N, 4))
 
@@ -732,7 +732,7 @@ REFUSED = {
         {"n_neighbors": 5},
         TypeError,
         (
-            "tl.hgplvm has no parameter 'n_neighbors', nor has BayesianHGPLVM, whose parameters "
+            "tl.hgplvm has no parameter 'n_neighbors', nor has HGPLVM, whose parameters "
             "are callback, center"
         ),
     ),
@@ -741,7 +741,7 @@ REFUSED = {
         TypeError,
         "no parameter 'n_inducing', nor has HGPLVM",
     ),
-    "value": ({"max_iter": 0}, ValueError, "'max_iter' parameter of BayesianHGPLVM must be"),
+    "value": ({"max_iter": 0}, ValueError, "'max_iter' parameter of HGPLVM must be"),
     "key_added": ({"key_added": ""}, ValueError, "'key_added' parameter of tl.hgplvm must be a te"),
     "number as key": ({"key_added": 3}, ValueError, "'key_added' parameter of .* Got 3 instead"),
     "copy": ({"copy": "yes"}, ValueError, "'copy' parameter of tl.hgplvm must be True or False"),
@@ -846,8 +846,8 @@ def test_a_model_from_a_file_does_exactly_as_before(searched, written, backed):
 
 def test_a_kept_model_is_the_estimator(searched):
     model = tl.model(searched)
-    assert type(model) is hgplvm.BayesianHGPLVM
-    there = hgplvm.BayesianHGPLVM(n_inducing=50, max_iter=12, random_state=0).fit(Y)
+    assert type(model) is hgplvm.HGPLVM
+    there = hgplvm.HGPLVM(max_iter=12, random_state=0).fit(Y)
     fresh = Y[:5] + 0.1
     assert close(model.transform(fresh), there.transform(fresh), atol=1e-6)
     point = [[0.1, 0.2]]

@@ -16,7 +16,7 @@ anndata = pytest.importorskip("anndata")
 pytest.importorskip("scanpy")
 
 N, NEW = 240, 40
-OPTIONS = {"max_iter": 20, "n_inducing": 30}
+OPTIONS = {"model": "bayesian", "max_iter": 20, "n_inducing": 30}
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,7 @@ def test_new_cells_of_known_and_new_donors(fitted, adata, cells):
 @pytest.mark.parametrize("likelihood", ["gaussian", "poisson"])
 def test_other_likelihoods(adata, cells, likelihood):
     found = adata[:N].copy()
-    tl.hgplvm(found, "sparse", batch_key="donor", likelihood=likelihood, **OPTIONS)
+    tl.hgplvm(found, batch_key="donor", likelihood=likelihood, **{**OPTIONS, "model": "sparse"})
     value = distance_correlation(truth(cells, np.arange(N)), found.obsm["X_hgplvm"])
     assert value > 0.6
     model = tl.model(found)

@@ -38,6 +38,7 @@ __all__ = [
     "is_anndata",
     "layer_of",
     "leading_directions",
+    "library_sizes",
     "looks_like_counts",
     "model_bytes",
     "positions",
@@ -56,6 +57,8 @@ N_TOP_GENES = 2000
 LEADING = 10
 # likelihood that "auto" takes for raw counts
 AUTO_LIKELIHOOD = "negative-binomial"
+# columns of obs that hold the sizes of libraries
+SIZE_COLUMNS = ("total_counts", "n_counts", "nCount_RNA")
 # columns beyond which a fit takes long for no gain
 MANY_COLUMNS = 5000
 
@@ -427,6 +430,23 @@ def _most_variable(logs: Any, kept: Array | None, *, choose: bool) -> Array | No
         logger.info("leaving out %d genes of which no cell has counts", unseen)
         kept = seen if kept is None else kept & seen
     return kept
+
+
+def library_sizes(adata: Any, matrix: Matrix) -> Array | None:
+    """Sizes of the libraries of cells, where the rows that were fitted do not tell them.
+
+    From raw counts in ``X``, or from the columns of ``obs`` that scanpy's quality control makes.
+    """
+    if "likelihood" in matrix.source or matrix.source.get("normalize"):
+        return None  # they were fitted as counts, and the model has told
+    for name in SIZE_COLUMNS:
+        if name in adata.obs and adata.obs[name].dtype.kind in "iuf":
+            return np.asarray(adata.obs[name], dtype=float)
+    if "use_rep" in matrix.source and adata.X is not None:
+        values = in_memory(adata.X)
+        if looks_like_counts(values):
+            return np.asarray(values.sum(axis=1), dtype=float).ravel()
+    return None
 
 
 def leading_directions(values: Any, rows: Array, n_components: int = LEADING) -> Array:

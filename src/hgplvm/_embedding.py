@@ -42,7 +42,9 @@ logger = logging.getLogger(__name__)
 MIXED_ROWS = 5000
 
 
-def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> BaseGPLVM:
+def estimator_of(
+    model: object, n_rows: int, parameters: dict[str, Any], *, flat: bool = False
+) -> BaseGPLVM:
     """Return the estimator to fit: a copy of the one that is given, or that of a name."""
     if isinstance(model, BaseGPLVM):
         estimator: BaseGPLVM = clone(model)
@@ -55,11 +57,11 @@ def estimator_of(model: object, n_rows: int, parameters: dict[str, Any]) -> Base
                 f"'bayesian' or 'auto', or an estimator. Got {model!r:.60} instead."
             )
         check.check_option("tl.hgplvm", "model", model, ("auto", *MODELS))
-        estimator = choose_model(model, n_rows)()
+        estimator = choose_model(model, n_rows, flat=flat)()
         if isinstance(most := getattr(estimator, "n_inducing", None), int):
             parameters = {"n_inducing": min(most, n_rows), **parameters}
     kind = type(estimator)
-    if kind._manifold != Hyperbolic():
+    if not flat and kind._manifold != Hyperbolic():
         raise ValueError(
             f"The 'model' parameter of tl.hgplvm must be hyperbolic. Got {kind.__name__}, which is "
             "not: fit it to adata.X itself and put its embedding_ into adata.obsm."

@@ -6,6 +6,7 @@ The functions of :mod:`hgplvm.tl` that ask a fitted embedding in an AnnData obje
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
@@ -25,6 +26,7 @@ from hgplvm._optional import require
 from hgplvm._points import resolve_point
 from hgplvm._trends import Trend, fit_trend, gather
 from hgplvm._typing import Array
+from hgplvm.errors import FlatDataWarning
 from hgplvm.estimators.base import BaseGPLVM
 from hgplvm.geometry import lorentz, lorentz_to_poincare, poincare_to_lorentz
 
@@ -88,9 +90,9 @@ def flat_line(estimator: BaseGPLVM) -> str | None:
 
 
 def say_if_flat(owner: str, estimator: BaseGPLVM) -> None:
-    """Log that line."""
+    """Warn with that line."""
     if line := flat_line(estimator):
-        logger.warning("%s: %s", owner, line)
+        warnings.warn(f"{owner}: {line}", FlatDataWarning, stacklevel=3)
 
 
 # --- lineages -------------------------------------------------------------------------------

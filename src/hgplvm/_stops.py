@@ -21,13 +21,10 @@ class StopReason(Enum):
         "stopped after {n_iter} steps: the objective is not finite around the current point; "
         "check the data for extreme values, or use dtype='float64'"
     )
-    MAX_ITER = (
-        "made all {max_iter} steps, and the objective was still rising: a larger max_iter goes "
-        "further"
-    )
+    MAX_ITER = "reached max_iter={max_iter}, with the objective still rising; a larger one goes on"
     COMPLETE = (
-        "made all {max_iter} steps; the objective hardly rose over the last third of them, so that "
-        "more would change little"
+        "made all steps (max_iter={max_iter}); over the last third of them the objective hardly "
+        "rose, so that more would change little"
     )
     ENOUGH = "made the {max_iter} steps that a fit of this model to noisy data takes"
     CALLBACK = "stopped by the callback after {n_iter} steps"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 __all__ = [
+    "DataWarning",
     "FitInterruptedWarning",
+    "FlatDataWarning",
     "JitterWarning",
+    "LongFitWarning",
     "MissingPackageError",
     "NotPositiveDefiniteError",
 ]
@@ -16,6 +19,18 @@ class NotPositiveDefiniteError(ArithmeticError):
 
 class JitterWarning(RuntimeWarning):
     """A covariance matrix needed jitter on its diagonal to be factorised."""
+
+
+class DataWarning(UserWarning):
+    """Data, or a map of them, of which the user should know something."""
+
+
+class FlatDataWarning(DataWarning):
+    """Data that a plane explains as well as a curved space."""
+
+
+class LongFitWarning(UserWarning):
+    """A fit is going to take more than a few seconds; the text has an estimate."""
 
 
 class FitInterruptedWarning(UserWarning):

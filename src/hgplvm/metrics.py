@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from scipy.spatial.distance import cdist
 from scipy.stats import rankdata
+from sklearn.metrics.pairwise import nan_euclidean_distances
 
 from hgplvm import _validation as check
 from hgplvm._typing import Array
@@ -31,6 +32,11 @@ __all__ = [
     "shepard_goodness",
     "trustworthiness",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
+
 
 METRICS = ("poincare", "euclidean")
 
@@ -86,7 +92,8 @@ def shepard_goodness(Y: Array, P: Array, *, metric: str = "euclidean") -> float:
     Parameters
     ----------
     Y : array of shape (n, n_features)
-        Data, compared by Euclidean distance.
+        Data, compared by Euclidean distance; NaN is a missing entry, and rows are
+        compared by the columns that both have.
     P : array of shape (n, n_components)
         Embedding.
     metric : {"poincare", "euclidean"}, default="euclidean"
@@ -100,7 +107,9 @@ def shepard_goodness(Y: Array, P: Array, *, metric: str = "euclidean") -> float:
     """
     Y, P = _data_and_points("shepard_goodness", Y, P, metric)
     return _spearman(
-        lambda rows: cdist(Y[rows], Y), lambda rows: _distances(P[rows], P, metric), len(P)
+        lambda rows: _data_distances(Y[rows], Y),
+        lambda rows: _distances(P[rows], P, metric),
+        len(P),
     )
 
 
@@ -114,7 +123,8 @@ def trustworthiness(
     Parameters
     ----------
     Y : array of shape (n, n_features)
-        Data, compared by Euclidean distance.
+        Data, compared by Euclidean distance; NaN is a missing entry, and rows are
+        compared by the columns that both have.
     P : array of shape (n, n_components)
         Embedding.
     n_neighbors : int, default=5
@@ -133,7 +143,8 @@ def continuity(Y: Array, P: Array, *, n_neighbors: int = 5, metric: str = "eucli
     Parameters
     ----------
     Y : array of shape (n, n_features)
-        Data, compared by Euclidean distance.
+        Data, compared by Euclidean distance; NaN is a missing entry, and rows are
+        compared by the columns that both have.
     P : array of shape (n, n_components)
         Embedding.
     n_neighbors : int, default=5
@@ -308,18 +319,40 @@ def _unit_free(values: Array) -> Array:
     Squares of huge and of tiny numbers would leave the range of floats; a power of two changes no
     digit, so that equal distances stay equal.
     """
-    return np.ldexp(values, -np.frexp(np.abs(values).max())[1])
+    return np.ldexp(values, -np.frexp(np.nanmax(np.abs(values)))[1])
 
 
 def _data_and_points(owner: str, Y: object, P: object, metric: str) -> tuple[Array, Array]:
     points = _points(owner, P, metric)
-    data = check.check_points(owner, "Y", Y, min_rows=2)
+    data = check.check_points(owner, "Y", Y, min_rows=2, allow_nan=True)
     if len(data) != len(points):
         raise ValueError(
             f"The 'Y' and 'P' of {owner} must have one row for each other. "
             f"Got {len(data)} and {len(points)} rows instead."
         )
+    missing = np.isnan(data)
+    if missing.all(axis=1).any():
+        raise ValueError(
+            f"Row {int(missing.all(axis=1).argmax())} of the 'Y' of {owner} has no entry that is "
+            "not missing: leave it out."
+        )
     return _unit_free(data), points
+
+
+def _data_distances(a: Array, b: Array) -> Array:
+    """Euclidean distances of rows; where entries are missing, of the others, scaled up.
+
+    ``d² = D/|S| Σ_S (a - b)²`` over the columns S that both rows have.
+    """
+    if not (np.isnan(a).any() or np.isnan(b).any()):
+        return cdist(a, b)
+    found = nan_euclidean_distances(a, b)
+    if np.isnan(found).any():
+        raise ValueError(
+            "Some rows of 'Y' have no column in common that is not missing, so that there is no "
+            "distance between them: leave out rows or columns with few entries."
+        )
+    return np.asarray(found)
 
 
 def _check_neighbors(owner: str, n_neighbors: int, n: int) -> int:
@@ -372,7 +405,7 @@ def _neighborhoods(owner: str, Y: Array, P: Array, n_neighbors: int, metric: str
     n, k = len(P), _check_neighbors(owner, n_neighbors, len(P))
     intruding = missing = 0
     for rows in _blocks(n):
-        data = _without_self(cdist(Y[rows], Y), rows)
+        data = _without_self(_data_distances(Y[rows], Y), rows)
         embedded = _without_self(_distances(P[rows], P, metric), rows)
         intruding += _rank_penalty(data, _nearest(embedded, k), k)
         missing += _rank_penalty(embedded, _nearest(data, k), k)

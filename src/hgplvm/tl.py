@@ -27,6 +27,7 @@ import torch
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
+from hgplvm._advice import warn_of_depth
 from hgplvm._embedding import (
     batches_of,
     covariate_names,
@@ -61,7 +62,7 @@ logger = logging.getLogger(__name__)
 
 def hgplvm(
     adata: Any,
-    model: str | BaseGPLVM = "bayesian",
+    model: str | BaseGPLVM = "auto",
     *,
     use_rep: str | None = None,
     layer: str | None = None,
@@ -85,10 +86,10 @@ def hgplvm(
     adata : AnnData
         Rows to embed, in memory or backed by a file. NaN is a missing entry. Results are set in
         memory; ``adata.write()`` saves them.
-    model : {"bayesian", "exact", "sparse", "vecchia", "auto"} or estimator, default="bayesian"
-        Which model: "vecchia" is the one for many rows, "auto" takes the exact model for up to
-        3,000 rows and "vecchia" beyond. An estimator, such as ``HGPLVM(max_iter=50)``, is copied
-        and fitted, with its own `n_components` and `random_state`.
+    model : {"auto", "exact", "sparse", "bayesian", "vecchia"} or estimator, default="auto"
+        Which model: "auto" takes the exact one for up to 1,000 rows and nearest neighbours
+        ("vecchia") beyond, as ``hgplvm fit`` does. An estimator, such as ``HGPLVM(max_iter=50)``,
+        is copied and fitted, with its own `n_components` and `random_state`.
     use_rep : str, optional
         A key of ``adata.obsm``, such as "X_pca", to fit instead of ``adata.X``.
     layer : str, optional
@@ -173,6 +174,7 @@ def hgplvm(
         likelihood=likelihood,
     )
     estimator.set_params(likelihood=matrix.source.get("likelihood", "gaussian"))
+    estimator._columns = matrix.columns
     estimator.fit(matrix.values, covariates=known)
     if place is not None:
         estimator.recenter(place)
@@ -183,6 +185,8 @@ def hgplvm(
     if batch_key is not None:
         source["batch_key"] = batch_key
     say_if_flat(owner, estimator)
+    if (sizes := ad.library_sizes(adata, matrix)) is not None:
+        warn_of_depth(owner, estimator.embedding_, sizes)
     found = results_of(estimator, matrix.columns, source, keep_model=keep_model)
     if known is not None:
         found |= batches_of(estimator, matrix.values, known, batch_key)
@@ -352,6 +356,10 @@ def pseudotime(adata: Any, root: Any = None, *, key: str = "hgplvm", copy: bool 
         adata = adata.to_memory() if adata.isbacked else adata.copy()
     ad.write(adata, obs=obs)
     return adata if copy else None
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 # --- parts ----------------------------------------------------------------------------------

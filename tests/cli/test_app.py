@@ -152,3 +152,43 @@ def test_wrong_words_are_said_in_a_line(tmp_path, arguments, says):
     done = refuse(*arguments, cwd=tmp_path, says=says)
     assert done.stdout == ""
     assert not any("\u2500" <= letter <= "\u257f" for letter in done.stderr)  # boxes
+
+
+DEVICE = (
+    "hgplvm: --device must be 'auto', 'cpu', 'cuda' or another torch device. Got 'abacus' "
+    "instead.\n"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (
+            ["fit", "a.csv", "--bogus"],
+            "hgplvm: No such option: --bogus. See hgplvm fit --help.\n",
+        ),
+        (
+            ["fit", "a.csv", "--moddel", "exact"],
+            "hgplvm: No such option: --moddel. Did you mean --model? See hgplvm fit --help.\n",
+        ),
+        (
+            ["fit", "a.csv", "--device", "abacus"],
+            DEVICE,
+        ),
+        (
+            ["fit", "a.csv", "--root", "0", "--resume", "a.csv", "--max-iter", "1"],
+            "hgplvm: a.csv would be read and written, or written twice; rename one.\n",
+        ),
+    ],
+)
+def test_errors_are_in_the_words_of_the_command_line(tmp_path, arguments, line):
+    (tmp_path / "a.csv").write_text("a,b\n1,2\n3,4\n5,7\n")
+    done = run(*arguments, "-q", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (2, line)
+
+
+@pytest.mark.parametrize(
+    "command", ["fit", "transform", "decode", "plot", "curvature", "metrics", "reproduce"]
+)
+def test_flags_have_no_type(command):
+    assert "<bool>" not in inside(command, "--help").stdout

@@ -22,6 +22,7 @@ from tests.cli.command import (
     inside,
     refuse,
     refuse_together,
+    run,
     run_together,
     start,
     succeed,
@@ -132,7 +133,8 @@ def test_all_kinds_of_files_are_read_and_written(formats, columns):
     assert "Read array.npy: 60 rows, 6 columns\n" in done[2].stdout
     assert "Read object.h5ad: 60 rows, labels cell_type\n" in done[4].stdout
     source = hgplvm.load(place / "object-hgplvm.hgplvm").source_
-    assert source == {"normalize": True, "target_sum": np.median(COUNTS.sum(axis=1))}
+    depth = np.median(COUNTS.sum(axis=1))
+    assert source == {"normalize": True, "target_sum": depth, "rooted": True}
     assert hgplvm.load(place / "tabs.hgplvm").length_scale_ == pytest.approx(1)
     assert done[3].stdout == ""  # --quiet
     table = read_table(place / "tabs.parquet")
@@ -189,7 +191,10 @@ def test_raw_counts_are_recognised(formats, tmp_path, columns):
 
 def test_rows_that_are_all_equal_get_a_finite_answer(tmp_path):
     (tmp_path / "equal.csv").write_text("a,b,c\n" + "1,2,3\n" * 40)
-    succeed("fit", "equal.csv", *SHORT, cwd=tmp_path)
+    done = run("fit", "equal.csv", *SHORT, cwd=tmp_path)
+    assert done.returncode == 0
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("hgplvm: warning: HGPLVM was given rows that are all the same")
     assert (np.linalg.norm(points_of(tmp_path / "equal-hgplvm.csv"), axis=1) < 1).all()
 
 
@@ -333,7 +338,7 @@ def test_what_cannot_be_fitted_is_refused_at_once(folder, monkeypatch, words, sa
 def instant(fitted, monkeypatch, columns, data):
     """Fits of tables within no time: all give the shared one."""
 
-    def fit_table(rows, *_):
+    def fit_table(rows, *_, **__):
         labels = {**rows.labels, _embed._pseudotime_name(rows): np.arange(60.0)}
         model = hgplvm.load(fitted.model)
         return model, _rows.Embedded(model.embedding_, None, labels, rows.names)
@@ -427,11 +432,11 @@ def test_rows_of_the_fit_get_their_places_back(fitted, tmp_path, columns):
         ],
         tmp_path,
     )
-    assert check(same).stdout == "Placed 60 rows.\nWrote cells-placed.csv.\n"
+    assert check(same).stdout == "Placed 60 rows.\nWrote cells-placed.csv, cells-placed.png.\n"
     assert check(shuffled_run).stdout == ""
     expected = points_of(fitted.embedding)
     table = read_table(tmp_path / "cells-placed.csv")
-    assert table.columns == ["x", "y", "std", "off_map"]
+    assert table.columns == ["x", "y", "std", "off_map", "pseudotime"]
     assert table.rows.tolist() == columns["cell"].tolist()
     assert table.labels["cell_type"].tolist() == columns["cell_type"].tolist()
     for name in ("cells-placed.csv", "shuffled-placed.csv"):
@@ -598,3 +603,100 @@ def test_a_full_disk_is_told_plainly_by_whichever_library_meets_it(here):
     with pytest.raises(OSError, match=r"^cannot write .*a\.hgplvm: No space left on device\.$"):
         _outputs.write_together({here / "a.hgplvm": full})
     assert not (here / "a.hgplvm").exists()
+
+
+# --- short names, threads, flat models --------------------------------------------------------
+
+
+def test_short_names_of_options(tmp_path, columns):
+    write_table(tmp_path / "cells.csv", columns)
+    done = succeed("fit", "cells.csv", *SHORT, "-o", "out.csv", "-q", cwd=tmp_path)
+    assert done.stdout == ""
+    assert (tmp_path / "out.csv").exists()
+
+
+def test_threads_hold_within_the_command_alone(tmp_path, columns, monkeypatch):
+    import torch
+
+    write_table(tmp_path / "cells.csv", columns)
+    seen, before = [], torch.get_num_threads()
+    fit_table = _embed.fit_table
+
+    def watched(*arguments, **options):
+        seen.append(torch.get_num_threads())
+        return fit_table(*arguments, **options)
+
+    monkeypatch.setattr(_embed, "fit_table", watched)
+    succeed("fit", "cells.csv", *SHORT, "--threads", "1", cwd=tmp_path)
+    assert seen == [1]
+    assert torch.get_num_threads() == before
+
+
+def test_a_flat_model_of_a_table_and_of_an_object(tmp_path, columns):
+    write_table(tmp_path / "cells.csv", columns)
+    adata = anndata.AnnData(np.stack([columns[f"g{i}"] for i in range(6)], axis=1))
+    adata.obs["cell_type"] = columns["cell_type"]
+    adata.write_h5ad(tmp_path / "object.h5ad")
+    for name in ("cells.csv", "object.h5ad"):
+        succeed("fit", name, *SHORT, "--flat", "--root", "cell_type=red", cwd=tmp_path)
+    for name in ("cells", "object"):
+        model = hgplvm.load(tmp_path / f"{name}-gplvm.hgplvm")
+        assert type(model) is hgplvm.GPLVM
+        table = read_table(tmp_path / f"{name}-gplvm.csv")
+        assert np.allclose(table.data[:, :2], model.embedding_, rtol=1e-6)
+        assert "pseudotime" in table.columns
+        assert (tmp_path / f"{name}-gplvm.png").exists()
+    succeed("transform", "cells-gplvm.hgplvm", "cells.csv", cwd=tmp_path)
+    table = read_table(tmp_path / "cells-placed.csv")
+    distance = np.linalg.norm(table.data[:, :2], axis=1)
+    assert np.allclose(table.data[:, table.columns.index("pseudotime")], distance)
+    assert not (tmp_path / "cells-placed.png").exists()
+    words = ["fit", "cells.csv", "--flat", "--out", "a.h5ad"]
+    refuse(*words, cwd=tmp_path, says=["--out a.h5ad", "points of a plane go into a table"])
+
+
+def test_names_of_outputs_tell_tables_of_one_name_apart(tmp_path, columns):
+    for name in ("cells.csv", "cells.tsv.gz", "cells.npz"):
+        write_table(tmp_path / name, columns)
+        words = [] if name != "cells.npz" else ["--key", "data"]
+        done = run("fit", name, *SHORT, "-q", *words, cwd=tmp_path)
+        assert done.returncode in (0, 2), done.stderr
+    names = {path.name for path in tmp_path.glob("*hgplvm.csv")}
+    assert {"cells-hgplvm.csv", "cells-tsv-hgplvm.csv"} <= names
+
+
+def test_new_rows_have_the_pseudotime_of_the_root_and_a_picture(tmp_path, columns):
+    write_table(tmp_path / "cells.csv", columns)
+    write_table(tmp_path / "new.csv", {name: values[:9] for name, values in columns.items()})
+    succeed("fit", "cells.csv", *SHORT, "--root", "cell_type=red", cwd=tmp_path)
+    succeed("transform", "cells-hgplvm.hgplvm", "new.csv", cwd=tmp_path)
+    old, new = (read_table(tmp_path / f"{n}.csv") for n in ("cells-hgplvm", "new-placed"))
+    time = [t.data[:9, t.columns.index("pseudotime")] for t in (old, new)]
+    assert np.allclose(*time, rtol=1e-5)
+    assert (tmp_path / "new-placed.png").stat().st_size > 3000
+    refuse(
+        *["transform", "cells-hgplvm.hgplvm", "new.csv", "-o", "b.csv", "--color", "depth"],
+        cwd=tmp_path,
+        says=["--color depth", "there are cell_type"],
+    )
+
+
+def test_the_first_argument_of_transform_and_decode_is_a_model(tmp_path, columns):
+    write_table(tmp_path / "cells.csv", columns)
+    for command, second in (("transform", "DATA"), ("decode", "POINTS")):
+        refuse(
+            *[command, "cells.csv", "cells.csv"],
+            cwd=tmp_path,
+            says=["cells.csv is no model", f"hgplvm {command} MODEL {second}"],
+        )
+
+
+def test_both_doors_fit_the_same_model(tmp_path):
+    rng = np.random.default_rng(0)
+    adata = anndata.AnnData(rng.standard_normal((40, 5)))
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    succeed("fit", "cells.h5ad", "--max-iter", "3", cwd=tmp_path)
+    hgplvm.tl.hgplvm(adata, max_iter=3)
+    read = anndata.read_h5ad(tmp_path / "cells-hgplvm.h5ad")
+    assert read.uns["hgplvm"]["params"]["model"] == adata.uns["hgplvm"]["params"]["model"]
+    assert np.array_equal(read.obsm["X_hgplvm"], adata.obsm["X_hgplvm"])

@@ -3,6 +3,7 @@
 import json
 
 import anndata
+import matplotlib.image
 import numpy as np
 import pytest
 
@@ -289,10 +290,19 @@ def test_metrics_say_in_a_line_what_is_wrong(folder, arguments, says):
     refuse("metrics", *arguments, cwd=folder, says=says)
 
 
-def test_missing_entries_have_no_distances(tmp_path):
-    (tmp_path / "holes.csv").write_text("a,b\n1,2\n3,\n5,6\n")
-    (tmp_path / "points.csv").write_text("x,y\n0.1,0.2\n0.3,0.1\n-0.1,0\n")
-    refuse("metrics", "holes.csv", "points.csv", cwd=tmp_path, says=["missing entries"])
+def test_metrics_take_the_missing_entries_that_a_fit_takes(tmp_path):
+    rng = np.random.default_rng(0)
+    rows, points = rng.standard_normal((30, 6)), rng.uniform(-0.5, 0.5, (30, 2))
+    rows[rng.uniform(size=rows.shape) < 0.1] = np.nan
+    names = [f"g{i}" for i in range(6)]
+    write_table(tmp_path / "holes.csv", dict(zip(names, rows.T, strict=True)))
+    write_table(tmp_path / "points.csv", dict(zip("xy", points.T, strict=True)))
+    done = succeed("metrics", "holes.csv", "points.csv", "--json", cwd=tmp_path)
+    expected = hgplvm.metrics.evaluate(rows, points, metric="poincare")
+    assert json.loads(done.stdout) == pytest.approx(expected, abs=1e-9)
+    rows[0] = np.nan
+    write_table(tmp_path / "holes.csv", dict(zip(names, rows.T, strict=True)))
+    refuse("metrics", "holes.csv", "points.csv", cwd=tmp_path, says=["Row 0", "no entry"])
 
 
 def test_metrics_see_the_rows_as_the_fit_saw_them(tmp_path):
@@ -307,3 +317,49 @@ def test_metrics_see_the_rows_as_the_fit_saw_them(tmp_path):
     logs = np.log1p(adata.X / total * np.median(total))[:, :6]
     expected = evaluate(logs, adata.obsm["X_hgplvm"], metric="poincare")
     assert json.loads(done.stdout) == pytest.approx(expected, rel=1e-4)
+
+
+# --- trajectories ---------------------------------------------------------------------------
+
+
+def test_trajectories_of_a_model_and_of_an_object(tmp_path):
+    rng = np.random.default_rng(0)
+    adata = anndata.AnnData(rng.standard_normal((40, 4)))
+    adata.obs["type"] = np.array(["stem", "red"])[np.arange(40) % 2]
+    tl.hgplvm(adata, "exact", max_iter=3)
+    adata.write_h5ad(tmp_path / "cells.h5ad")
+    tl.model(adata).save(tmp_path / "cells.hgplvm")
+    by_rows = ["cells.hgplvm", "--from", "0", "--to", "3", "--to", "0.1,0.2", "--feature", "1"]
+    by_names = ["cells.h5ad", "--from", "type=stem", "--to", "type=red", "--feature", "1"]
+    for words in (by_rows, [*by_names, "--feature", "2", "-o", "paths.png"]):
+        succeed("plot", *words, "--kind", "trajectory", cwd=tmp_path)
+    small, large = (
+        matplotlib.image.imread(tmp_path / name).shape
+        for name in ("cells-trajectory-1.png", "paths.png")
+    )
+    assert large[1] > small[1] + 300  # one more panel
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--feature", "1", "--to", "1"], ["--kind trajectory needs --from PLACE and --to PLACE"]),
+        (["--feature", "1", "--from", "1"], ["--kind trajectory needs --from PLACE"]),
+        (["--from", "1", "--to", "2"], ["--kind trajectory needs --feature NAME"]),
+        (["--feature", "1", "--from", "a=b", "--to", "2"], ["--from a=b", "no label 'a'"]),
+        (["--feature", "1", "--from", "0", "--to", "99"], ["--to 99", "rows 0 to 39"]),
+        (["--feature", "g", "--from", "0", "--to", "1"], ["--feature", "Got 'g' instead"]),
+    ],
+)
+def test_trajectories_that_are_none(tmp_path, words, says):
+    model = hgplvm.HGPLVM(max_iter=2, init="pca", noise_floor=0.1, random_state=0)
+    model.fit(np.random.default_rng(0).standard_normal((40, 3))).save(tmp_path / "m.hgplvm")
+    refuse("plot", "m.hgplvm", "--kind", "trajectory", *words, cwd=tmp_path, says=says)
+
+
+def test_flat_models_are_drawn_in_a_plane(tmp_path):
+    model = hgplvm.GPLVM(max_iter=2, init="pca", noise_floor=0.1, random_state=0)
+    model.fit(np.random.default_rng(0).standard_normal((40, 3))).save(tmp_path / "m.hgplvm")
+    succeed("plot", "m.hgplvm", cwd=tmp_path)
+    assert (tmp_path / "m-disk.png").exists()
+    refuse("plot", "m.hgplvm", "--kind", "uncertainty", cwd=tmp_path, says=["flat or not fitted"])

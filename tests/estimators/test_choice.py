@@ -10,9 +10,9 @@ from hgplvm.estimators import choose_model
     ("name", "n_rows", "flat", "expected"),
     [
         ("auto", 2, False, "HGPLVM"),
-        ("auto", 3000, False, "HGPLVM"),
-        ("auto", 3001, False, "VecchiaHGPLVM"),
-        ("auto", 3001, True, "VecchiaGPLVM"),
+        ("auto", 1000, False, "HGPLVM"),
+        ("auto", 1001, False, "VecchiaHGPLVM"),
+        ("auto", 1001, True, "VecchiaGPLVM"),
         ("auto", 10, True, "GPLVM"),
         ("exact", 10**6, False, "HGPLVM"),
         ("sparse", 10, False, "SparseHGPLVM"),

@@ -78,3 +78,33 @@ def test_constant_columns_and_two_rows_are_finite(manifold, normal):
     found = scale.at(manifold.from_tangent(normal(4, 2)))
     assert np.isfinite(found.numpy()).all()
     assert (found > 0).all()
+
+
+def test_far_from_all_rows_a_scale_is_that_of_the_whole_column(manifold, normal):
+    x = manifold.from_tangent(0.3 * normal(600, 2))
+    left = manifold.to_chart(x)[:, 0] < 0
+    spread = torch.where(left[:, None], torch.tensor([3.0]), torch.tensor([0.3])).double()
+    scale = scale_of(manifold, x, spread * normal(600, 1))
+    axis = torch.tensor([[-1.0, 0.0]], dtype=torch.float64)
+    near, far = (scale.at(manifold.from_tangent(r * axis)).item() for r in (0.2, 2.9))
+    whole = scale.squares.mean().item()
+    assert near > 1.4 * whole
+    assert far == pytest.approx(whole, rel=0.05)
+
+
+def test_scales_change_smoothly_from_place_to_place(manifold, normal):
+    """Without jumps where the nearest rows change."""
+    x = manifold.from_tangent(0.5 * normal(300, 2))
+    scale = scale_of(manifold, x, normal(300, 1).pow(3))
+    along = torch.linspace(-1.2, 1.2, 4001, dtype=torch.float64)
+    line = manifold.from_tangent(torch.stack([along, 0.1 * along], dim=1))
+    found = scale.at(line)[:, 0]
+    assert found.diff().abs().max() < 0.05 * (found.max() - found.min())
+
+
+def test_one_site_and_rows_at_one_place(manifold, normal):
+    x = manifold.from_tangent(normal(1, 2)).expand(5, -1)
+    scale = scale_of(manifold, x, normal(5, 2))
+    found = scale.at(torch.cat([x[:1], manifold.from_tangent(normal(3, 2))]))
+    assert torch.isfinite(found).all()
+    assert (found > 0).all()

@@ -336,7 +336,7 @@ def test_a_path_without_length(stub, points):
         ({"root": 60}, r"'root' of decoder must be a row index below 60"),
         (
             {"feature": "up"},
-            r"feature of decoder .* one of the 3 columns .* Got 'up' instead; there",
+            r"'feature' of decoder .* one of the 3 columns .* Got 'up' instead; there",
         ),
         ({"feature": 3}, r"Got 3 instead; there are 'left', 'middle', 'right'\."),
         ({"feature": -4}, r"or its number. Got -4 instead"),
@@ -355,7 +355,7 @@ def test_bad_options_of_a_field(stub, change, message):
     [
         ({"n_points": 1}, r"'n_points' parameter of trajectory must be an int .* Got 1 instead"),
         ({"features": []}, r"'features' of trajectory must name at least one column. Got none"),
-        ({"features": ["left", "up"]}, r"feature of trajectory must be .* Got 'up' instead"),
+        ({"features": ["left", "up"]}, r"'feature' of trajectory must be .* Got 'up' instead"),
         ({"end": []}, r"'end' of trajectory must name at least one place. Got none"),
         ({"end": 60}, r"'end' of trajectory must be a row index below 60"),
         ({"end": [1, "x"]}, r"'end' of trajectory must be a row index below 60.* Got 'x'"),

@@ -126,7 +126,7 @@ def zoomed(
 
 
 def _disk(ax: Axes, points: Array, labels: Array, colors: dict[Any, Any], *, size: float) -> None:
-    pl.poincare(points, ax=ax, size=0.0)
+    pl.poincare(points, ax=ax, size=0.0, zoom=1)
     scatter(ax, points, labels, colors, size)
 
 

@@ -91,7 +91,7 @@ def _prior(context: Context) -> Section:
 
 def _draw_function(ax: Axes, grid: Array, value: Array) -> None:
     """Draw a function on the disk, given on a square grid."""
-    pl.poincare(grid, ax=ax, size=0.0, grid=False)
+    pl.poincare(grid, ax=ax, size=0.0, zoom=1, grid=False)
     line = np.linspace(-1.0, 1.0, PRIOR_GRID)
     image = np.full((PRIOR_GRID, PRIOR_GRID), np.nan)
     column, row = np.searchsorted(line, grid - 1e-9).T

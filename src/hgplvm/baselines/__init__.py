@@ -17,3 +17,7 @@ from hgplvm.baselines.peers import PEERS, Peer
 from hgplvm.baselines.poincare_maps import PoincareMaps
 
 __all__ = ["PEERS", "HyperbolicVAE", "Peer", "PoincareMaps"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,8 +11,23 @@ from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
 import typer
+from typer.core import TyperCommand
 
-__all__ = ["app", "counted", "fail", "guarded", "main", "say", "sentence", "warn"]
+from hgplvm.cli._words import in_options, nearest_option
+from hgplvm.errors import LongFitWarning
+
+__all__ = [
+    "Command",
+    "app",
+    "counted",
+    "fail",
+    "guarded",
+    "main",
+    "say",
+    "sentence",
+    "threads_limited",
+    "warn",
+]
 
 # the base of all errors in a command's words; typer has it from click, and shows its heirs alone
 CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
@@ -27,6 +42,19 @@ EXPECTED = (
     TypeError,
     ValueError,
 )
+
+
+class Command(TyperCommand):
+    """A command whose flags are shown without a type: they take no value."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return options and arguments."""
+        found = super().get_params(ctx)
+        for parameter in found:
+            if getattr(parameter, "is_flag", False):
+                parameter.metavar = ""
+        return found
+
 
 app = typer.Typer(
     name="hgplvm",
@@ -85,18 +113,24 @@ def sentence(error: BaseException) -> str:
     if isinstance(error, OSError) and error.strerror:
         where = f"{error.filename}: " if error.filename else ""
         return f"{where}{error.strerror}."
+    if type(error).__name__ == "OutOfMemoryError":
+        return "the GPU has too little memory; take --device cpu, or --model sparse."
     if isinstance(error, MemoryError):
         return "the data do not fit into memory; take fewer rows or columns, or --model sparse."
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = in_options(" ".join(str(error).split())) or type(error).__name__
     return text if text.endswith((".", "!", "?", ")")) else f"{text}."
 
 
 @contextlib.contextmanager
-def guarded() -> Iterator[None]:
+def guarded(*, quiet: bool = False) -> Iterator[None]:
     """Turn errors and warnings of a command into lines for its user."""
 
-    def show(message: Warning | str, *_: Any, **__: Any) -> None:
-        warn(" ".join(str(message).split()))
+    def show(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
+        text = in_options(" ".join(str(message).split()))
+        if category is not LongFitWarning:
+            warn(text)
+        elif not quiet:  # what is going to happen is nothing to warn of
+            typer.echo(f"hgplvm: {text}", err=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of other packages, to their developers
@@ -113,6 +147,24 @@ def guarded() -> Iterator[None]:
             raise
         except EXPECTED as error:
             fail(sentence(error))
+
+
+@contextlib.contextmanager
+def threads_limited(threads: int | None) -> Iterator[None]:
+    """Use so many threads at most within a command."""
+    if threads is None:
+        yield
+        return
+    import torch
+    from threadpoolctl import threadpool_limits
+
+    before = torch.get_num_threads()
+    try:
+        with threadpool_limits(threads):
+            torch.set_num_threads(threads)
+            yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def main() -> None:
@@ -157,5 +209,12 @@ def _explain(error: Any) -> int:
 
 def sentence_of(error: Any) -> str:
     """Return what an error in the command's words says, as one line."""
+    if type(error).__name__ == "NoSuchOption":
+        context = getattr(error, "ctx", None)
+        known = [] if context is None else context.command.get_params(context)
+        options = [str(name) for parameter in known for name in getattr(parameter, "opts", ())]
+        near = nearest_option(str(error.option_name), options)
+        meant = "" if near is None else f" Did you mean {near}?"
+        return f"No such option: {error.option_name}.{meant}"
     text = " ".join(str(error.format_message()).split()).replace(": Value error, ", ": ")
     return text if text.endswith((".", "?")) else f"{text}."

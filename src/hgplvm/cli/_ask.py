@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hgplvm._tables import check_there, stem_of
-from hgplvm.cli._app import app, guarded
+from hgplvm._tables import check_there
+from hgplvm.cli._app import Command, app, guarded, threads_limited
 from hgplvm.cli._embed import (
     PICTURES,
     Batch,
@@ -23,7 +23,9 @@ from hgplvm.cli._embed import (
     Layer,
     Normalize,
     Quiet,
+    Threads,
     UseRep,
+    base_of,
     fit_anndata,
     fit_table,
     load_model,
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["curvature"]
 
 
-@app.command()
+@app.command(cls=Command)
 def curvature(
     data: Annotated[
         Path,
@@ -49,6 +51,8 @@ def curvature(
     out: Annotated[
         Path | None,
         typer.Option(
+            "--out",
+            "-o",
             help="File for the picture of the evidence: .png, .jpg, .pdf or .svg; by default "
             "DATA-curvature.png.",
             show_default=False,
@@ -64,6 +68,7 @@ def curvature(
     covariates: CovariateNames = None,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the fit.")] = 0,
     device: Device = "auto",
+    threads: Threads = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     force: Force = False,
     quiet: Quiet = False,
@@ -75,9 +80,9 @@ def curvature(
 
     Example: hgplvm curvature cells.csv --label cell_type
     """
-    with guarded():
+    with guarded(quiet=quiet or as_json), threads_limited(threads):
         check_there(data)
-        place = out or Path(f"{stem_of(data)}-curvature.png")
+        place = out or Path(f"{base_of(data)}-curvature.png")
         check_output(place, "--out", force=force, kinds=PICTURES)
         if suffix(data) == MODEL_SUFFIX:
             model = load_model(data, device)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+import warnings
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,7 +15,7 @@ import typer
 
 from hgplvm._stops import StopReason
 from hgplvm._tables import check_there, stem_of, write_table
-from hgplvm.cli._app import app, counted, guarded, say, warn
+from hgplvm.cli._app import Command, app, counted, guarded, say, threads_limited, warn
 from hgplvm.cli._outputs import (
     EMBEDDING_SUFFIXES,
     as_anndata,
@@ -26,6 +25,7 @@ from hgplvm.cli._outputs import (
 )
 from hgplvm.cli._rows import (
     MODEL_SUFFIX,
+    Array,
     Embedded,
     Rows,
     check_color,
@@ -36,16 +36,19 @@ from hgplvm.cli._rows import (
     root_of,
     suffix,
 )
+from hgplvm.errors import FlatDataWarning
 
 if TYPE_CHECKING:
     from hgplvm.estimators.base import BaseGPLVM
 
-__all__ = ["decode", "fit", "fit_anndata", "fit_table", "load_model", "transform"]
+__all__ = ["base_of", "decode", "fit", "fit_anndata", "fit_table", "load_model", "transform"]
 
 PICTURES = (".png", ".pdf", ".svg", ".jpg")
 # what a model's source says of batches
 BATCHES = ("covariates", "batch_key")
 TABLES = (".csv", ".tsv", ".npz", ".parquet")
+# kinds of data that the names of outputs tell: those of cells.csv and cells.tsv must differ
+TOLD_APART = (".tsv", ".npy", ".npz", ".parquet")
 
 
 class Likelihood(StrEnum):
@@ -111,25 +114,33 @@ CovariateNames = Annotated[
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
 Device = Annotated[str, typer.Option(help="Where to compute: auto, cpu, cuda, …")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="No progress, no summary.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Threads to use at most; by default what the process may.", show_default=False
+    ),
+]
 
 
-@app.command()
+@app.command(cls=Command)
 def fit(
     data: Annotated[
         Path, typer.Argument(help="Rows to embed: .csv, .tsv, .npy, .npz, .parquet or .h5ad.")
     ],
     model: Annotated[
-        Model | None,
-        typer.Option(
-            help="By default bayesian for .h5ad files, as hgplvm.tl takes, else auto: exact up to "
-            "3,000 rows, vecchia (nearest neighbours) beyond.",
-            show_default=False,
-        ),
-    ] = None,
+        Model,
+        typer.Option(help="auto: exact up to 1,000 rows, vecchia (nearest neighbours) beyond."),
+    ] = Model.AUTO,
+    flat: Annotated[
+        bool,
+        typer.Option("--flat", help="The same model in flat space: points of a plane, not a disk."),
+    ] = False,
     out: Annotated[
         Path | None,
         typer.Option(
+            "--out",
+            "-o",
             help="File for the embedding: .csv, .tsv, .npz, .parquet or .h5ad. By default "
             "DATA-hgplvm.csv (.h5ad for .h5ad) in this folder.",
             show_default=False,
@@ -181,6 +192,7 @@ def fit(
     max_iter: Annotated[int, typer.Option(min=1, help="Most steps of the fit.")] = 300,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of the fit.")] = 0,
     device: Device = "auto",
+    threads: Threads = None,
     resume: Annotated[
         Path | None,
         typer.Option(
@@ -198,18 +210,17 @@ def fit(
 
     Example: hgplvm fit cells.csv --label cell_type --root cell_type=stem --plot cells.png
     """
-    with guarded():
+    with guarded(quiet=quiet), threads_limited(threads):
         check_there(data)
+        _check_flat(out, flat=flat)
         if plot is not None and n_components != 2:
             raise ValueError("--plot draws a disk; leave it out, or take --n-components 2.")
         if length_scale is not None and not 0 < length_scale < np.inf:
             raise ValueError(f"--length-scale {length_scale:g} must be a number above 0.")
         place, model_place, picture = _places_of_fit(
-            data, out, save_model, plot, resume, disk=n_components == 2, force=force
+            data, out, save_model, plot, resume, disk=n_components == 2, flat=flat, force=force
         )
-        h5ad = ".h5ad" in (suffix(data), suffix(place))
-        if model is None:
-            model = Model.BAYESIAN if suffix(data) == ".h5ad" else Model.AUTO
+        h5ad = ".h5ad" in (suffix(data), suffix(place)) and not flat
         names = list(dict.fromkeys([*([batch] if batch else []), *(covariates or [])]))
         rows = read_rows(
             data,
@@ -221,7 +232,7 @@ def fit(
             normalize=True if normalize else None,
             covariates=names,
             batch=batch,
-            load=suffix(data) != ".h5ad",
+            load=suffix(data) != ".h5ad" or flat,
         )
         if rows.shape[0] < 2:
             raise ValueError(
@@ -258,10 +269,10 @@ def fit(
         else:
             if likelihood is not Likelihood.AUTO:
                 parameters["likelihood"] = str(likelihood)
-            fitted, found = fit_table(rows, str(model), parameters, center, batch)
+            fitted, found = fit_table(rows, str(model), parameters, center, batch, flat=flat)
         from hgplvm._statements import flat_line
 
-        flat = None if quiet else flat_line(fitted)
+        said = None if quiet or flat else flat_line(fitted)
         seconds = time.perf_counter() - started
         writers: dict[Path, Callable[[Path], object]] = {
             place: lambda path: write_embedding(path, found),
@@ -280,15 +291,15 @@ def fit(
         typer.echo(f"{type(fitted).__name__}: {fitted.stop_reason_} ({seconds:.1f} s)")
         for name, share in getattr(fitted, "covariate_variance_", {}).items():
             typer.echo(f"{name} explains {100.0 * share:.0f}% of the variance without noise.")
-        if flat is not None:
-            typer.echo(f"Flat or curved? {flat[0].upper()}{flat[1:]}; see hgplvm curvature.")
+        if said is not None:
+            typer.echo(f"Flat or curved? {said[0].upper()}{said[1:]}; see hgplvm curvature.")
         written = [place, model_place] + ([picture] if picture is not None else [])
         typer.echo(f"Wrote {', '.join(map(str, written))}.")
     if fitted.stop_ == StopReason.INTERRUPTED.name:
         raise typer.Exit(130)  # what was reached is written, and a script learns that it is not all
 
 
-@app.command()
+@app.command(cls=Command)
 def transform(
     model: Annotated[Path, typer.Argument(help="A model file that hgplvm fit wrote.")],
     data: Annotated[
@@ -297,9 +308,23 @@ def transform(
     out: Annotated[
         Path | None,
         typer.Option(
+            "--out",
+            "-o",
             help="File for the embedding, as for fit; by default DATA-placed.csv (or .h5ad).",
             show_default=False,
         ),
+    ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            help="File for the picture of the new rows over those of the fit: .png, .jpg, .pdf or "
+            ".svg; by default OUT with .png.",
+            show_default=False,
+        ),
+    ] = None,
+    color: Annotated[
+        str | None,
+        typer.Option(help="Label or column of obs to colour by; by default the first label."),
     ] = None,
     labels: Labels = None,
     drop: Drop = None,
@@ -316,28 +341,37 @@ def transform(
         ),
     ] = False,
     device: Device = "auto",
+    threads: Threads = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
     """Embed new rows with a fitted model, with the uncertainty of each position.
 
-    Columns are matched by name; those that are missing count as missing entries.
+    Columns are matched by name; those that are missing count as missing entries. After hgplvm fit
+    --root there is a column pseudotime, too.
 
     Example: hgplvm transform cells-hgplvm.hgplvm new-cells.csv --out new-cells-placed.csv
     """
-    with guarded():
+    with guarded(quiet=quiet), threads_limited(threads):
         check_there(model)
         check_there(data)
+        check_model(model, "hgplvm transform MODEL DATA")
         end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
-        place = out or Path(f"{stem_of(data)}-placed{end}")
-        _check_distinct([model, data, place])
+        place = out or Path(f"{base_of(data)}-placed{end}")
+        picture: Path | None = plot or place.with_name(f"{stem_of(place)}.png")
+        _check_distinct([model, data, place, picture])
         check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
+        check_output(picture, "--plot", force=force, kinds=PICTURES)  # type: ignore[arg-type]
         source: dict[str, Any] = {
             "layer": layer,
             "use_rep": use_rep,
             "normalize": True if normalize else None,
         }
         fitted = load_model(model, device)
+        if not hasattr(fitted, "lorentz_") or fitted.embedding_.shape[1] != 2:
+            if plot is not None:
+                raise ValueError("--plot draws a disk, which the points of this model are not on.")
+            picture = None
         before = {"likelihood": fitted.likelihood, **getattr(fitted, "source_", {})}
         if suffix(data) == ".h5ad":
             source = _as_fitted(source, before)
@@ -354,6 +388,7 @@ def transform(
             new_batches=new_batch,
             **source,
         )
+        check_color(color, rows.groups)
         wanted = _names_of(fitted)
         named = wanted if hasattr(fitted, "feature_names_in_") else None
         values, missing = matched(rows, named, fitted.n_features_in_, data)
@@ -374,6 +409,9 @@ def transform(
             raise ValueError(words.replace("new_batches=True", "--new-batch")) from None
 
         labels_too = {**rows.labels, "off_map": off_map}
+        time = _distances_from_root(fitted, points) if before.get("rooted") else None
+        if time is not None:
+            labels_too[_pseudotime_name(rows)] = time
         found = Embedded(points, rms_std(covariance), labels_too, rows.names)
         if suffix(place) == ".h5ad":
             adata = rows.adata if rows.adata is not None else as_anndata(rows)
@@ -385,13 +423,25 @@ def transform(
             results = results_of(kept, np.array(columns), source, keep_model=True)
             write_positions(adata, points, covariance, uns={Keys().uns: results})
             adata.obs[Keys().off_map] = off_map
+            if time is not None:
+                adata.obs[Keys().pseudotime] = time
             found = Embedded(points, found.std, rows.labels, rows.names, adata=adata)
-        write_together({place: lambda path: write_embedding(path, found)})
+        writers: dict[Path, Callable[[Path], object]] = {
+            place: lambda path: write_embedding(path, found)
+        }
+        if picture is not None:
+            shown = rows.groups.get(color) if color else next(iter(rows.labels.values()), None)
+            title = color or next(iter(rows.labels), None)
+            writers[picture] = lambda path: _draw_placed(
+                path, fitted, points, shown, off_map, title
+            )
+        write_together(writers)
     if not quiet:
-        typer.echo(f"Placed {counted(len(points), 'row')}.\nWrote {place}.")
+        written = ", ".join(map(str, writers))
+        typer.echo(f"Placed {counted(len(points), 'row')}.\nWrote {written}.")
 
 
-@app.command()
+@app.command(cls=Command)
 def decode(
     model: Annotated[Path, typer.Argument(help="A model file that hgplvm fit wrote.")],
     points: Annotated[
@@ -401,6 +451,8 @@ def decode(
     out: Annotated[
         Path | None,
         typer.Option(
+            "--out",
+            "-o",
             help="File for the rows: .csv, .tsv, .npz or .parquet; by default POINTS-decoded.csv.",
             show_default=False,
         ),
@@ -416,6 +468,7 @@ def decode(
         ),
     ] = None,
     device: Device = "auto",
+    threads: Threads = None,
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
@@ -423,10 +476,11 @@ def decode(
 
     Example: hgplvm decode cells-hgplvm.hgplvm points.csv --std --out decoded.csv
     """
-    with guarded():
+    with guarded(quiet=quiet), threads_limited(threads):
         check_there(model)
         check_there(points)
-        place = out or Path(f"{stem_of(points)}-decoded.csv")
+        check_model(model, "hgplvm decode MODEL POINTS")
+        place = out or Path(f"{base_of(points)}-decoded.csv")
         _check_distinct([model, points, place])
         check_output(place, "--out", force=force, kinds=TABLES)
         fitted = load_model(model, device)
@@ -463,13 +517,14 @@ def _places_of_fit(
     resume: Path | None,
     *,
     disk: bool,
+    flat: bool,
     force: bool,
 ) -> tuple[Path, Path, Path | None]:
     """Paths of embedding, model and picture: as given, or named after the one before."""
     if resume is not None and resume.exists():
         force = True  # the same command goes on, and its outputs with it
-    end = ".h5ad" if suffix(data) == ".h5ad" else ".csv"
-    place = out or Path(f"{stem_of(data)}-hgplvm{end}")
+    end = ".h5ad" if suffix(data) == ".h5ad" and not flat else ".csv"
+    place = out or Path(f"{base_of(data)}-{'gplvm' if flat else 'hgplvm'}{end}")
     _check_distinct([data, place])
     check_output(place, "--out", force=force, kinds=EMBEDDING_SUFFIXES)
     base = stem_of(place)
@@ -482,6 +537,26 @@ def _places_of_fit(
     if resume is not None:
         check_output(resume, "--resume", force=True)
     return place, model_place, picture
+
+
+def base_of(data: Path) -> str:
+    """First part of the names of outputs: cells for cells.csv, and cells-tsv for cells.tsv.gz."""
+    kind = suffix(data)
+    return f"{stem_of(data)}-{kind[1:]}" if kind in TOLD_APART else stem_of(data)
+
+
+def _check_flat(out: Path | None, *, flat: bool) -> None:
+    """Refuse what goes with a disk alone."""
+    if flat and out is not None and suffix(out) == ".h5ad":
+        raise ValueError(
+            f"--out {out}: points of a plane go into a table; name a .csv, .tsv, .npz or .parquet."
+        )
+
+
+def _distances_from_root(fitted: BaseGPLVM, points: Array) -> Array:
+    """Distances of points from the origin, where the root of the fit is."""
+    radius = np.linalg.norm(points, axis=1)
+    return 2.0 * np.arctanh(radius) if hasattr(fitted, "lorentz_") else radius
 
 
 def _batch_of(fitted: BaseGPLVM, batch: str | None) -> dict[str, str] | None:
@@ -505,24 +580,32 @@ def fit_table(
     parameters: dict[str, Any],
     root: Any,
     batch: str | None = None,
+    *,
+    flat: bool = False,
 ) -> tuple[BaseGPLVM, Embedded]:
     """Fit a model to the rows of a table."""
     from hgplvm._embedding import estimator_of, rms_std
 
-    fitted = estimator_of(model, rows.data.shape[0], parameters)
+    fitted = estimator_of(model, rows.data.shape[0], parameters, flat=flat)
+    fitted._columns = np.array(rows.columns)
     fitted.fit(rows.data, covariates=rows.covariates or None)
+    source: dict[str, Any] = {}
     if rows.covariates:
-        fitted.source_ = {"covariates": list(rows.covariates)}
+        source["covariates"] = list(rows.covariates)
         if batch is not None:
-            fitted.source_["batch_key"] = batch
+            source["batch_key"] = batch
     if root is not None:
         fitted.recenter(root)
+        source["rooted"] = True
+    if source:
+        fitted.source_ = source
     _name_columns(fitted, rows.columns)
     std = rms_std(fitted.posterior_cov_)
     labels = dict(rows.labels)
     if root is not None:
         labels[_pseudotime_name(rows)] = fitted.pseudotime()
-    return fitted, Embedded(fitted.embedding_, std, labels, rows.names, fitted.lorentz_)
+    lorentz = getattr(fitted, "lorentz_", None)
+    return fitted, Embedded(fitted.embedding_, std, labels, rows.names, lorentz)
 
 
 def fit_anndata(
@@ -534,11 +617,14 @@ def fit_anndata(
 
     keys = Keys()
     adata = rows.adata if rows.adata is not None else as_anndata(rows)
-    with _unsaid("hgplvm._statements"):  # the command says it in words of its own
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FlatDataWarning)  # the command says it in its own words
         tl.hgplvm(adata, model, root=root, **parameters)
     if root is not None:
         tl.pseudotime(adata, np.zeros(parameters["n_components"]))
     fitted = tl.model(adata)
+    if root is not None:
+        fitted.source_ = {**getattr(fitted, "source_", {}), "rooted": True}
     _name_columns(fitted, list(adata.uns[keys.uns]["features"]))
     labels = dict(rows.labels)
     if root is not None:
@@ -547,18 +633,6 @@ def fit_anndata(
     std = adata.obs[keys.std].to_numpy()
     lorentz = np.asarray(adata.obsm[keys.lorentz])
     return fitted, Embedded(points, std, labels, rows.names, lorentz, adata)
-
-
-@contextlib.contextmanager
-def _unsaid(name: str) -> Iterator[None]:
-    """Leave out the warnings of a logger."""
-    logger = logging.getLogger(name)
-    before = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(before)
 
 
 def _name_columns(fitted: BaseGPLVM, columns: list[str]) -> None:
@@ -610,7 +684,38 @@ def _draw(path: Path, fitted: BaseGPLVM, found: Embedded, color: str | None) -> 
         color = next(iter(found.labels), None)
     # what is no label is a column of obs or a gene
     values = None if color is None else found.labels.get(color, color)
+    if not hasattr(fitted, "lorentz_"):
+        pl.compare({type(fitted).__name__: fitted}, values, save=path)
+        return
     pl.poincare(found.adata if found.adata is not None else fitted, values, title=color, save=path)
+
+
+def _draw_placed(
+    path: Path,
+    fitted: BaseGPLVM,
+    points: Array,
+    values: Any,
+    off_map: Array,
+    title: str | None,
+) -> None:
+    import matplotlib
+
+    matplotlib.use("Agg")  # files only: works without a display
+    from hgplvm import pl
+
+    pl.placed(points, fitted, values, off_map=off_map, title=title, save=path)
+
+
+def check_model(path: Path, usage: str) -> None:
+    """Refuse a file that is no model where one is expected, such as the data themselves."""
+    if suffix(path) != MODEL_SUFFIX:
+        try:
+            load_model(path, "cpu")
+        except ValueError:
+            raise ValueError(
+                f"{path} is no model: the first argument is the {MODEL_SUFFIX} file that hgplvm "
+                f"fit wrote, as in {usage}."
+            ) from None
 
 
 def load_model(path: Path, device: str) -> BaseGPLVM:

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from hgplvm._tables import check_there, stem_of
-from hgplvm.cli._app import app, guarded
+from hgplvm.cli._app import Command, app, guarded
 from hgplvm.cli._embed import PICTURES, Drop, Force, Key, Labels, Layer, UseRep
 from hgplvm.cli._outputs import check_output, write_together
 from hgplvm.cli._rows import (
@@ -38,11 +38,13 @@ class Kind(StrEnum):
     DISK = "disk"
     UNCERTAINTY = "uncertainty"
     DECODER = "decoder"
+    TRAJECTORY = "trajectory"
     LENGTH_SCALES = "length-scales"
     HISTORY = "history"
 
 
-ON_DISK = (Kind.DISK, Kind.UNCERTAINTY, Kind.DECODER)
+ON_DISK = (Kind.DISK, Kind.UNCERTAINTY, Kind.DECODER, Kind.TRAJECTORY)
+DECODED = (Kind.DECODER, Kind.TRAJECTORY)
 
 
 class Legend(StrEnum):
@@ -61,7 +63,7 @@ class Grid(StrEnum):
     NONE = "none"
 
 
-@app.command()
+@app.command(cls=Command)
 def plot(
     source: Annotated[
         Path,
@@ -70,6 +72,8 @@ def plot(
     out: Annotated[
         Path | None,
         typer.Option(
+            "--out",
+            "-o",
             help="File for the picture: .png, .jpg, .pdf or .svg; by default SOURCE-KIND.png.",
             show_default=False,
         ),
@@ -77,15 +81,32 @@ def plot(
     kind: Annotated[
         Kind,
         typer.Option(
-            help="disk: the points. uncertainty, decoder, length-scales and history need a model "
-            "or an .h5ad file."
+            help="disk: the points. uncertainty, decoder, trajectory, length-scales and history "
+            "need a model or an .h5ad file."
         ),
     ] = Kind.DISK,
     color: Annotated[
         str | None, typer.Option(help="Label, column of obs or gene to colour by.")
     ] = None,
-    feature: Annotated[
-        str | None, typer.Option(help="Column to decode, for --kind decoder.")
+    features: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--feature",
+            help="Column to decode, for --kind decoder and trajectory; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    start: Annotated[
+        str | None,
+        typer.Option("--from", help="Where a trajectory begins, as --root.", show_default=False),
+    ] = None,
+    ends: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--to",
+            help="Where a trajectory ends, as --root; may be given several times.",
+            show_default=False,
+        ),
     ] = None,
     root: Annotated[
         str | None,
@@ -94,8 +115,12 @@ def plot(
         ),
     ] = None,
     zoom: Annotated[
-        str, typer.Option(help="How many times to magnify, or auto: so that all points fill it.")
-    ] = "1",
+        str,
+        typer.Option(
+            help="auto: the part of the disk that holds the points; or how many times to magnify, "
+            "where 1 is the whole disk."
+        ),
+    ] = "auto",
     legend: Annotated[Legend, typer.Option(help="Where the names stand.")] = Legend.SIDE,
     grid: Annotated[Grid, typer.Option(help="Lines on the disk.")] = Grid.POLAR,
     title: Annotated[str | None, typer.Option(help="Title of the picture.")] = None,
@@ -107,9 +132,14 @@ def plot(
     """
     with guarded():
         check_there(source)
-        if kind is Kind.DECODER and feature is None:
-            raise ValueError("--kind decoder needs --feature NAME, the column to decode.")
-        place = out or source.with_name(_default_name(source, kind, feature))
+        if kind in DECODED and not features:
+            raise ValueError(f"--kind {kind} needs --feature NAME, the column to decode.")
+        if kind is Kind.TRAJECTORY and (start is None or not ends):
+            raise ValueError(
+                "--kind trajectory needs --from PLACE and --to PLACE: rows, names or LABEL=VALUE."
+            )
+        wanted = list(features or [])
+        place = out or source.with_name(_default_name(source, kind, wanted))
         check_output(place, "--out", force=force, kinds=PICTURES)
         magnified = _zoom_of(zoom)
         drawn, labels, names = _drawable(source, kind)
@@ -118,6 +148,9 @@ def plot(
         values = color if suffix(source) == ".h5ad" or color is None else labels[color]
         n = len(getattr(drawn, "embedding_", drawn))
         place_of_root = None if root is None else root_of(root, labels, names, n)
+        words = suffix(source) == ".h5ad"
+        begin = None if start is None else _place_of(start, labels, names, n, "--from", words)
+        aims = [_place_of(end, labels, names, n, "--to", words) for end in ends or []]
         import matplotlib
 
         matplotlib.use("Agg")  # files only: works without a display
@@ -128,12 +161,17 @@ def plot(
             options |= {"zoom": magnified, "grid": str(grid), "root": place_of_root}
 
         def draw(path: Path) -> None:
-            if kind is Kind.DISK:
+            if kind is Kind.DISK and _is_flat(drawn):
+                pl.compare({type(drawn).__name__: drawn}, values, legend=str(legend), save=path)
+            elif kind is Kind.DISK:
                 pl.poincare(drawn, values, legend=str(legend), save=path, **options)
             elif kind is Kind.UNCERTAINTY:
                 pl.uncertainty(drawn, values, legend=str(legend), save=path, **options)
             elif kind is Kind.DECODER:
-                pl.decoder(drawn, str(feature), save=path, **{**options, "title": title})
+                only = wanted[0] if len(wanted) == 1 else wanted
+                pl.decoder(drawn, only, save=path, **{**options, "title": title})
+            elif kind is Kind.TRAJECTORY:
+                pl.trajectory(drawn, begin, aims, features=wanted, title=title, save=path)
             elif kind is Kind.LENGTH_SCALES:
                 pl.length_scales(drawn, save=path, **options)
             else:
@@ -143,7 +181,7 @@ def plot(
     typer.echo(f"Wrote {place}.")
 
 
-@app.command()
+@app.command(cls=Command)
 def metrics(
     data: Annotated[Path, typer.Argument(help="The rows that were embedded.")],
     embedding: Annotated[
@@ -181,8 +219,6 @@ def metrics(
         place = embedding if embedding is not None else data
         found = same_rows(rows, read_embedding(place), data, place)
         dense = rows.data.toarray() if hasattr(rows.data, "toarray") else rows.data
-        if np.isnan(dense).any():
-            raise ValueError(f"{data} has missing entries, and metrics need all distances.")
         from hgplvm.metrics import evaluate
 
         known = rows.labels or {k: v for k, v in found.labels.items() if v.dtype.kind != "f"}
@@ -202,11 +238,25 @@ def metrics(
         typer.echo(f"{title.replace('_', ' '):<20}{value:>8.4f}{words}")
 
 
-def _default_name(source: Path, kind: Kind, feature: str | None) -> str:
+def _place_of(
+    text: str, labels: dict[str, Any], names: Any, n_rows: int, option: str, words: bool
+) -> Any:
+    """Return an end of a trajectory; with `words`, a group keeps its name for the legend."""
+    found = root_of(text, labels, names, n_rows, option=option)
+    column, group, value = text.partition("=")
+    return {column: value} if words and group else found
+
+
+def _is_flat(drawn: Any) -> bool:
+    """Whether a model is one of flat space."""
+    return hasattr(drawn, "get_params") and not hasattr(drawn, "lorentz_")
+
+
+def _default_name(source: Path, kind: Kind, features: list[str]) -> str:
     """Name of a picture: no two kinds have the same, nor has the one that a fit draws."""
     words = [stem_of(source), str(kind)]
-    if kind is Kind.DECODER:
-        words.append(re.sub(r"[^\w.-]", "_", str(feature)))  # a name may hold a slash
+    if kind in DECODED:
+        words += [re.sub(r"[^\w.-]", "_", name) for name in features]  # a name may hold a slash
     return "-".join(words) + ".png"
 
 

@@ -10,12 +10,12 @@ from typing import Annotated
 
 import typer
 
-from hgplvm.cli._app import app, fail, guarded, say
+from hgplvm.cli._app import Command, app, fail, guarded, say
 
 __all__ = ["benchmark", "demo", "reproduce"]
 
 
-@app.command()
+@app.command(cls=Command)
 def demo(
     out: Annotated[Path, typer.Option(help="Folder for embedding.csv and poincare.png.")] = Path(
         "hgplvm-demo"
@@ -40,7 +40,7 @@ def demo(
     typer.echo(f"\nWrote {out / 'embedding.csv'} and {out / 'poincare.png'}.")
 
 
-@app.command()
+@app.command(cls=Command)
 def benchmark(
     rows: Annotated[int, typer.Option(min=50, max=10**7, help="Rows to embed.")] = 1000,
     columns: Annotated[int, typer.Option(min=2, max=10**5, help="Columns of the data.")] = 30,
@@ -67,7 +67,7 @@ def benchmark(
             say(line)
 
 
-@app.command()
+@app.command(cls=Command)
 def reproduce(
     parts: Annotated[
         list[str] | None,

@@ -383,18 +383,24 @@ def embedding_columns(names: list[str], n_components: int | None, path: Path) ->
 
 
 def root_of(
-    text: str, labels: dict[str, Array], names: Array | None, n_rows: int, n_components: int = 2
+    text: str,
+    labels: dict[str, Array],
+    names: Array | None,
+    n_rows: int,
+    n_components: int = 2,
+    *,
+    option: str = "--root",
 ) -> Any:
     """Turn the words of --root into a row, a mask or a point."""
     column, found, value = text.partition("=")
     if found:
         if column not in labels:
             known = ", ".join(labels) or "none"
-            raise ValueError(f"--root {text}: there is no label {column!r}; there are {known}.")
+            raise ValueError(f"{option} {text}: there is no label {column!r}; there are {known}.")
         mask = labels[column].astype(str) == value
         if not mask.any():
             known = ", ".join(np.unique(labels[column].astype(str))[:8])
-            raise ValueError(f"--root {text}: no row has it; the values are {known}.")
+            raise ValueError(f"{option} {text}: no row has it; the values are {known}.")
         return mask
     if names is not None and np.count_nonzero(names == text) == 1:
         return int(np.flatnonzero(names == text)[0])
@@ -402,15 +408,15 @@ def root_of(
         numbers = [float(part) for part in text.split(",")]
     except ValueError:
         raise ValueError(
-            f"--root {text} must be a row number or name, LABEL=VALUE, or the coordinates X,Y."
+            f"{option} {text} must be a row number or name, LABEL=VALUE, or the coordinates X,Y."
         ) from None
     if len(numbers) == 1 and numbers[0].is_integer():
         if not 0 <= numbers[0] < n_rows:
-            raise ValueError(f"--root {text}: there are rows 0 to {n_rows - 1}.")
+            raise ValueError(f"{option} {text}: there are rows 0 to {n_rows - 1}.")
         return int(numbers[0])
     if len(numbers) != n_components or not np.linalg.norm(numbers) < 1:
         raise ValueError(
-            f"--root {text} must be {n_components} coordinates inside the unit ball, or a row."
+            f"{option} {text} must be {n_components} coordinates inside the unit ball, or a row."
         )
     return np.array(numbers)
 

@@ -20,3 +20,7 @@ __all__ = [
     "make_cells",
     "make_spirals",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

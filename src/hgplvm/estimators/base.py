@@ -17,11 +17,13 @@ from torch import Tensor
 
 from hgplvm import _init as starts
 from hgplvm import _validation as check
+from hgplvm._advice import warn_of_columns, warn_of_depth
 from hgplvm._batches import BatchCovariance, without_batches
 from hgplvm._counts import LIKELIHOODS
 from hgplvm._covariates import Coded, Covariates
 from hgplvm._fitted import FittedCovariates, FittedModel, Predictions, RateUnits, Units
 from hgplvm._init.counts import check_counts
+from hgplvm._log_counts import CountUnits, LogCountMean
 from hgplvm._means import ColumnMeans, Mean
 from hgplvm._preparation import root_mean_square, without_rounding
 from hgplvm._progress import progress
@@ -34,6 +36,7 @@ from hgplvm.covariance import CovarianceFunction
 from hgplvm.estimators.batches import fitted_covariates, warn_of_batches, with_covariates
 from hgplvm.estimators.checkpoint import Checkpoint, digest
 from hgplvm.estimators.display import ShownModel
+from hgplvm.estimators.estimate import warn_if_long
 from hgplvm.estimators.forwarding import FittedMethods
 from hgplvm.estimators.problems import DTYPES, Problem, Rows, count_problem, gaussian_problem
 from hgplvm.fit import FitResult, FitState, fit
@@ -54,6 +57,8 @@ NOISES = ("auto", "uniform")
 OPTIMIZERS = ("auto", "lbfgs", "adam", "rgd")
 # the noise variance stays above this, as a share of the data's variance
 NOISE_FLOOR = {"float64": 1e-6, "float32": 1e-4}
+# rows whose depths are compared with their places
+DEPTH_ROWS = 3000
 # kinds of start behind each name
 START_KINDS: dict[str, tuple[str, ...]] = {
     "auto": starts.KINDS,
@@ -67,6 +72,8 @@ class BaseGPLVM(ShownModel, FittedMethods):
     """What all models share; the subclasses add their objective, manifold and documentation."""
 
     _manifold: Manifold
+    # name of the kind of model, as in `choose_model`
+    _kind: str
     source_: dict[str, Any]
     # whether latents could explain a row's own noise, so that held-out rows must estimate it
     _searches_noise = True
@@ -180,6 +187,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         device = check.check_device(self._name, self.device)
         check.check_row(self._name, "center", self.center, n_rows, ("mean", "none"))
         mean = self._checked(data)
+        self._advise(data, device)
         checkpoint = self._open_checkpoint(data, mean, known, device)
         begun = None if checkpoint is None else checkpoint.begin
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -230,11 +238,37 @@ class BaseGPLVM(ShownModel, FittedMethods):
             self._model = self._referred(data, problem)
         self._show()
         self.nonnegative_ = _are_nonnegative(data)
+        self._advise_of_depth(data)
         self._report(result, start, self._describe(objective, problem.units, volume, value, final))
         self._report_noise(inner, final, problem)
         if problem.covariates is not None and rows.tags is not None:
             bare = rows.bare(final.latents)
             warn_of_batches(self._name, self._manifold, bare, rows.tags, problem.covariates)
+
+    def _advise(self, data: Any, device: torch.device) -> None:
+        """Warn of data of which no good map can be made, and of a fit that takes long."""
+        if not issparse(data):
+            names = getattr(self, "feature_names_in_", getattr(self, "_columns", None))
+            warn_of_columns(self._name, data, names, self.n_components)
+        warn_if_long(
+            self._name,
+            self._kind,
+            *data.shape,
+            counts=self._counts,
+            max_iter=self.max_iter,
+            device=device.type,
+            verbose=self.verbose > 0,
+        )
+
+    def _advise_of_depth(self, data: Any) -> None:
+        """Warn where a map of counts, or of their logarithms, shows the depth of the cells."""
+        units = self._model.units
+        if isinstance(units, RateUnits):
+            warn_of_depth(self._name, self.embedding_, np.exp(units.log_sizes))
+        elif isinstance(units.mean, LogCountMean):
+            rows = np.sort(np.random.default_rng(0).permutation(len(data))[:DEPTH_ROWS])
+            if (found := CountUnits.of(data[rows])) is not None:
+                warn_of_depth(self._name, self.embedding_[rows], 1.0 / found.units)
 
     def _callback(self, rows: Rows) -> Callable[[FitState], object] | None:
         """Return the user's callback, which sees latents without the tags of batches."""

@@ -35,6 +35,8 @@ QUADRATURES = ("unscented", "gauss-hermite", "monte-carlo")
 class _BayesianGPLVM(CollapsedGPLVM):
     """What the two Bayesian models share."""
 
+    _kind = "bayesian"
+
     _variational = True
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         **CollapsedGPLVM._constraints,

@@ -18,6 +18,8 @@ __all__ = ["GPLVM", "HGPLVM", "SphericalGPLVM"]
 class _ExactGPLVM(BaseGPLVM):
     """What the exact models share."""
 
+    _kind = "exact"
+
     def _make_objective(
         self,
         rows: Rows,

@@ -33,6 +33,8 @@ FINAL_DRAWS = 20
 class CollapsedGPLVM(BaseGPLVM):
     """The sparse models, and what the Bayesian ones share with them."""
 
+    _kind = "sparse"
+
     _bounded = True
     _searches_noise = False  # a few inducing points cannot give every row a branch of its own
     _constraints: ClassVar[Mapping[str, Constraint]] = {

@@ -50,6 +50,8 @@ SPACING = 0.1
 class _VecchiaGPLVM(BaseGPLVM):
     """What the two nearest-neighbour models share."""
 
+    _kind = "vecchia"
+
     _constraints: ClassVar[Mapping[str, Constraint]] = {
         **BaseGPLVM._constraints,
         "n_neighbors": Number(low=1, integer=True),

@@ -57,3 +57,7 @@ __all__ = [
     "rotate",
     "to_frame",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

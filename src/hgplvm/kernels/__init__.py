@@ -48,3 +48,7 @@ __all__ = [
 KERNELS: dict[str, Kernel] = {
     kernel.name: kernel for kernel in (Exponential(), Matern32(), Matern52(), Heat())
 }
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -11,3 +11,7 @@ from hgplvm.manifolds._hyperbolic import Hyperbolic
 from hgplvm.manifolds._sphere import Sphere
 
 __all__ = ["Flat", "Hyperbolic", "Manifold", "Sphere"]
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -136,14 +136,14 @@ class Decoder:
             at = np.flatnonzero(self.names == feature)
             if len(at) > 1:
                 raise ValueError(
-                    f"The feature of {self.owner} names {feature!r}, which {len(at)} columns have: "
-                    f"take the number of one, such as {at[0]}."
+                    f"The 'feature' of {self.owner} names {feature!r}, which {len(at)} columns "
+                    f"have: take the number of one, such as {at[0]}."
                 )
             if len(at) == 1:
                 return int(at[0])
         shown = ", ".join(map(repr, self.names[:8].tolist())) + (" and more" if n > 8 else "")
         raise ValueError(
-            f"The feature of {self.owner} must be the name of one of the {n} columns that the "
+            f"The 'feature' of {self.owner} must be the name of one of the {n} columns that the "
             f"model was fitted to, or its number. Got {feature!r} instead; there are {shown}."
         )
 

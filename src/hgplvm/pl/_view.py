@@ -27,8 +27,8 @@ GRIDS = ("polar", "geodesic", "none")
 MARGIN = 1.03
 # room around points, as a share of their extent, and at least, as a share of the disk
 BORDER, LEAST_BORDER = 0.07, 0.002
-# points whose rectangle covers this share of that of the disk call for the whole disk, and so does a
-# single one
+# points whose rectangle covers this share of that of the disk call for the whole disk, and so does
+# a single one
 WHOLE = 0.55
 # width over height of a view
 ASPECTS = (0.62, 1.6)
