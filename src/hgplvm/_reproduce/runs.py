@@ -239,7 +239,9 @@ def compute(task: Task, source: Source, folder: Path) -> Result:
 
 
 def _settings(task: Task) -> dict[str, Any]:
-    few = {} if task.steps is None or task.system in PEERS else {"max_iter": task.steps}
+    few = (
+        {} if task.steps is None or task.system.split(",")[0] in PEERS else {"max_iter": task.steps}
+    )
     return few | dict(task.options)
 
 
