@@ -1,6 +1,6 @@
 """
-Quick start
-===========
+A tree, found in fifteen columns
+================================
 
 Recover a tree from fifteen columns of noisy data, and draw it on the Poincaré disk.
 """
@@ -24,14 +24,23 @@ model
 
 # %%
 # The outer circle is infinitely far away; the thin ones are at distance 1, 2, 3, … from the
-# centre. Moving the root of the tree to the centre turns radius into depth. It changes the
-# picture, not the model.
+# centre. With the root of the tree at the centre, the leaves are farthest out. The lines are the
+# edges of the true tree, which the model has not seen.
 
-pl.poincare(model, tree.target, root=tree.target == 0, palette="viridis", title="depth in the tree")
+edges = [((child - 1) // 2, child) for child in range(1, 15)]
+pl.poincare(
+    model,
+    tree.target,
+    root=tree.target == 0,
+    edges=edges,
+    groupby=tree.node,
+    palette="viridis_r",
+    title="depth in the tree",
+)
 
 # %%
-# How well are the distances along the tree preserved? The correlation for this embedding, and for
-# two principal components:
+# How well are the distances along the tree kept? Their correlation with those on the disk, and with
+# those between two principal components:
 
 from sklearn.decomposition import PCA
 
@@ -52,6 +61,6 @@ mean.round(2), std.round(2)
 # %%
 # New rows are embedded without moving the others:
 
-new = make_binary_tree(depth=4, random_state=1)
-placed, std = model.transform(new.data[:5], return_std=True)
-placed.round(3), std.round(3)
+new = make_binary_tree(depth=4, n_per_node=2, random_state=1)
+places = model.transform(new.data)
+pl.placed(places, model, reference_color=tree.target.astype(str), title="new rows")

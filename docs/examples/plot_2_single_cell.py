@@ -1,9 +1,9 @@
 """
-Single cells
-============
+Cells beside UMAP, with scanpy
+==============================
 
-Embed the cells of an AnnData object on the disk, in the style of scanpy. The data ship with scanpy:
-700 blood cells, with 765 genes that are already normalised and scaled.
+Blood cells from scanpy's own tutorial data: the map beside UMAP, and what the map can do that UMAP
+cannot. The data ship with scanpy: 700 cells, normalised and scaled, with the UMAP of the tutorial.
 """
 
 # %%
@@ -20,40 +20,43 @@ with warnings.catch_warnings():
 adata
 
 # %%
-# One call embeds the cells. The Bayesian model is the default; ``model="vecchia"`` is the one
-# for many cells. Raw counts would be taken as they are, with a negative binomial likelihood.
+# One call embeds the cells. It takes ``adata.X`` as it is: raw counts, their logarithms, or scaled
+# values as here. Neither ``sc.pp.pca`` nor ``sc.pp.neighbors`` is needed.
 
 hg.tl.hgplvm(adata)
 adata.obsm["X_hgplvm"][:3]
 
 # %%
-# Colours are columns of ``obs`` or genes; palettes that scanpy has stored are used.
+# Beside UMAP, in the colours that scanpy keeps for the labels:
 
-hg.pl.poincare(adata, color="bulk_labels")
-
-# %%
-# Several at once, as in scanpy:
-
-hg.pl.poincare(adata, color=["louvain", "CST3", "NKG7"], legend="on data")
+hg.pl.compare(adata, color="bulk_labels", bases=["hgplvm", "umap"])
 
 # %%
-# Every position is a distribution. The regions hold a cell with 90% probability; each is an
-# ellipse in the tangent space at its cell, seen through the metric of the disk.
+# Both find the same groups. On the left distances mean something: T cells, NK cells and monocytes
+# lie along one arm, B cells on another, and numbers at the circles are distances from the centre.
+# Names may stand on the data, and genes beside them:
+
+hg.pl.poincare(adata, color=["bulk_labels", "CST3", "NKG7"], legend="on data")
+
+# %%
+# Every position is a distribution. The regions hold a cell with 90% probability.
 
 hg.pl.uncertainty(adata, color="bulk_labels")
 
 # %%
 # The model decodes any point of the disk, also where there is no cell: the expected level of a
-# gene, and the standard deviation of an observed one.
+# gene, in the unit of the data ...
 
-hg.pl.decoder(adata, "CST3")
-
-# %%
-
-hg.pl.decoder(adata, "CST3", what="std")
+hg.pl.decoder(adata, ["CST3", "NKG7"])
 
 # %%
-# Along the way from one group of cells to others:
+# ... and the standard deviation of an observed one. It is small where there are cells that agree,
+# and grows with the distance from them.
+
+hg.pl.decoder(adata, "NKG7", what="std")
+
+# %%
+# Along the way from one group of cells to others, a panel for each gene:
 
 hg.pl.trajectory(
     adata,
@@ -63,11 +66,7 @@ hg.pl.trajectory(
 )
 
 # %%
-# The embedding beside another one of the same cells; scanpy's own plots work, too:
-
-hg.pl.compare(adata, color="bulk_labels", bases=["hgplvm", "umap"])
-
-# %%
+# scanpy's own plots work, too:
 
 sc.pl.embedding(adata, basis="hgplvm", color="hgplvm_std")
 

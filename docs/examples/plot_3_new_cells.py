@@ -32,10 +32,10 @@ hg.tl.hgplvm(reference, root={"cell_type": "progenitor"})
 hg.tl.transform(new, reference)
 
 # %%
-# The dots are the reference cells, the crosses the new ones.
+# Pale dots are the reference cells, strong ones the new cells. Crosses, if any, are new cells that
+# the model does not explain at a level of 1%.
 
-ax = hg.pl.poincare(reference, color="cell_type", zoom="auto")
-ax.scatter(*new.obsm["X_hgplvm"].T, marker="x", s=14, color="black", linewidths=0.7, zorder=4)
+hg.pl.placed(new, reference, color="cell_type")
 
 # %%
 # Held-out cells lie beside the steps of the simulation before and after them:

@@ -30,7 +30,7 @@ hg.tl.hgplvm(cells)
 # a point of the disk. Here it is the first cell, where the simulation begins.
 
 hg.tl.pseudotime(cells, root=0)
-hg.pl.poincare(cells, color="hgplvm_pseudotime", root=0, zoom="auto")
+hg.pl.poincare(cells, color=["hgplvm_pseudotime", "cell_type"], root=0)
 
 # %%
 # Against the steps of the simulation, with two standard deviations:
@@ -56,6 +56,6 @@ for fate in np.unique(fates):
 
 # %%
 # Decoded along the geodesics from the root to two of the fates, with the genes that decide
-# between them:
+# between them: a panel for each gene, a curve for each fate.
 
 hg.pl.trajectory(cells, 0, [{"cell_type": "Ery"}, {"cell_type": "Mo"}], features=["Gata1", "Pu.1"])

@@ -14,7 +14,7 @@ import time
 
 import torch
 
-from hgplvm import VecchiaHGPLVM, metrics
+from hgplvm import VecchiaHGPLVM, metrics, pl
 from hgplvm.datasets import make_branching
 
 devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
@@ -30,6 +30,11 @@ for device in devices:
     model = VecchiaHGPLVM(device=device, random_state=0, max_iter=100).fit(tree.data)
     quality = metrics.distance_correlation(tree.tree_distance[:, :], model.embedding_)
     print(f"{device}: {time.perf_counter() - started:.1f} s, correlation {quality:.3f}")
+
+# %%
+# The map, by the depth of the rows in the tree:
+
+pl.poincare(model, tree.target, title="2,000 rows")
 
 # %%
 # Notes:

@@ -18,9 +18,9 @@ from joblib import Parallel, delayed
 import hgplvm
 from hgplvm.datasets import make_branching
 
-rows = make_branching(3000, n_features=20, random_state=0).data
+rows = make_branching(2000, n_features=20, random_state=0).data
 folder = Path(tempfile.mkdtemp())
-sample = np.random.default_rng(0).choice(len(rows), 800, replace=False)
+sample = np.random.default_rng(0).choice(len(rows), 500, replace=False)
 model = hgplvm.VecchiaHGPLVM(random_state=0).fit(rows[sample])
 model.save(folder / "map.hgplvm")
 
@@ -43,6 +43,11 @@ together = np.concatenate(placed)
 # The result does not depend on how the rows were divided:
 
 float(np.abs(together - model.transform(rows)).max())
+
+# %%
+# The sample, and the rows that were placed on its map:
+
+hgplvm.pl.placed(together, model, title="2,000 rows on the map of 500")
 
 # %%
 # Independent fits (seeds, settings, cross-validation) are divided the same way: ``GridSearchCV``

@@ -41,7 +41,7 @@ class Rational(RatioKernel):
 # %%
 # Every model takes it as a parameter:
 
-tree = make_binary_tree(depth=4, random_state=0)
+tree = make_binary_tree(depth=4, n_per_node=8, random_state=0)
 models = {
     "exponential": HGPLVM(random_state=0).fit(tree.data),
     "rational": HGPLVM(kernel=Rational(), random_state=0).fit(tree.data),
@@ -115,8 +115,8 @@ smooth.kernel_parameters_, round(smooth.log_likelihood_, 1)
 # Sums and products of kernels are kernels: ``Student() + Rational()``. The built-in ones go by
 # name, from rough to smooth, and ``kernel="auto"`` compares them on held-out rows:
 
-small = make_binary_tree(depth=3, n_per_node=10, random_state=0)
-choice = HGPLVM(kernel="auto", random_state=0).fit(small.data)
+small = make_binary_tree(depth=3, n_per_node=6, random_state=0)
+choice = HGPLVM(kernel="auto", max_iter=40, random_state=0).fit(small.data)
 dict(zip(choice.history_["kernel_name"], choice.history_["kernel_score"].round(3), strict=True))
 
 # %%

@@ -17,7 +17,7 @@ import hgplvm as hg
 from hgplvm.datasets import make_cells
 from hgplvm.metrics import distance_correlation
 
-cells = make_cells(900, 500, n_batches=3, batch_effect=0.7, depth=1500, random_state=0)
+cells = make_cells(600, 400, n_batches=3, batch_effect=0.7, depth=1500, random_state=0)
 adata = ad.AnnData(cells.counts.astype(np.float32))
 adata.obs["donor"] = np.array(["A", "B", "C"])[cells.batch]
 adata.obs["branch"] = [f"branch {b}" for b in cells.branch]
@@ -63,11 +63,10 @@ print("both", model.inverse_transform(centre)[0, gene].round(1))
 
 # %%
 # Cells of a third donor come later. Its shift is estimated from its cells, in turn with their
-# positions.
+# positions. Pale dots are the cells of the fit, strong ones those of the third donor.
 
 hg.tl.transform(new, known, new_batches=True)
-ax = hg.pl.poincare(known, color="branch", zoom="auto")
-ax.scatter(*new.obsm["X_hgplvm"].T, marker="x", s=14, color="black", linewidths=0.7, zorder=4)
+hg.pl.placed(new, known, color="branch")
 
 # %%
 # Samples are counts, of cells like those of the fit, and ``score`` is a log probability of counts.

@@ -15,7 +15,7 @@ import numpy as np
 import hgplvm as hg
 from hgplvm.datasets import make_cells
 
-cells = make_cells(900, 600, topology="binary", depth=1500, random_state=1)
+cells = make_cells(600, 400, topology="binary", depth=1500, random_state=1)
 adata = ad.AnnData(cells.counts.astype(np.float32))
 adata.obs["type"] = [f"type {b}" for b in cells.branch]
 root = int(cells.pseudotime.argmin())

@@ -287,8 +287,17 @@ class RowInference:
 
     def predict(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and variance of each entry of a row at each x: [n, D] both."""
-        parts = torch.split(x, self._chunk(self.predictor.row_entries))
-        found = [self.predictor.near(part).predict_entries(part) for part in parts]
+        return self._predicted(x, self.predictor.near, self.predictor.row_entries)
+
+    def decode(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the same as smooth functions of x."""
+        return self._predicted(x, self.predictor.smooth, 9 * self.predictor.row_entries)
+
+    def _predicted(
+        self, x: Tensor, posterior: Callable[[Tensor], Posterior], row_entries: int
+    ) -> tuple[Tensor, Tensor]:
+        parts = torch.split(x, self._chunk(row_entries))
+        found = [posterior(part).predict_entries(part) for part in parts]
         mean, variance = (torch.cat(part) for part in zip(*found, strict=True))
         return mean, variance
 

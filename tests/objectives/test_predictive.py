@@ -415,3 +415,41 @@ def test_rows_bounds_and_the_divergence_of_u_add_up_to_the_whole_bound(manifold,
     log_det = torch.logdet(kzz) - torch.logdet(covariance)
     divergence = 0.5 * (u.shape[1] * (trace + log_det) + (u * (inverse @ u)).sum())
     assert rows.value(q) - divergence.item() == pytest.approx(objective.value(here), rel=1e-6)
+
+
+@pytest.mark.parametrize("m", [0, 5])
+def test_what_neighbours_decode_changes_smoothly(manifold, m, normal):
+    """Without jumps where one neighbour takes the place of another, also far from all rows."""
+    x, data = manifold.from_tangent(normal(120, 2)), normal(120, 3)
+    inducing, mean = x[:m], normal(m, 3)
+    parts = (inducing, mean, 0.1 * torch.eye(m).double()) if m else ()
+    local = neighbors(data, full(x), manifold, 6, *parts)
+    along = torch.linspace(-3.5, 3.5, 6001, dtype=torch.float64)
+    line = manifold.from_tangent(torch.stack([along, 0.7 + 0.2 * along], dim=1))
+
+    def jumps(posterior):
+        return torch.stack(posterior.predict(line)[:1])[0].diff(dim=0).abs().amax().item()
+
+    smooth, rough = jumps(local.smooth(line)), jumps(local.near(line))
+    assert smooth < 0.2 * rough
+    variance = local.smooth(line).predict(line)[1]
+    assert (variance > 0).all()
+
+
+def test_decoded_rows_of_few_rows_are_those_of_the_exact_model(manifold, normal):
+    x, data, new = manifold.from_tangent(normal(12, 2)), normal(12, 3), normal(5, 2)
+    new = manifold.from_tangent(new)
+    local = neighbors(data, full(x), manifold, 12).smooth(new)
+    exact = exact_posterior(data, full(x), on(manifold), noise=0.3)
+    for found, wanted in zip(local.predict(new), exact.predict(new), strict=True):
+        assert torch.allclose(found, wanted, atol=1e-9)
+
+
+def test_decoded_rows_are_near_those_of_all_rows(manifold, normal):
+    x = manifold.from_tangent(normal(300, 2))
+    data = torch.stack([x[:, -1].sin(), x[:, -2].cos()], dim=1) + 0.1 * normal(300, 2)
+    new = manifold.from_tangent(0.7 * normal(50, 2))
+    wanted = exact_posterior(data, full(x), on(manifold), noise=0.3).predict(new)[0]
+    local = neighbors(data, full(x), manifold, 15)
+    smooth, near = (local.smooth(new).predict(new)[0], local.near(new).predict(new)[0])
+    assert (smooth - wanted).square().mean() < 1.1 * (near - wanted).square().mean()

@@ -86,9 +86,11 @@ class CountEngine(Engine):
         beyond = np.zeros(n)
         return Inferred(scores, observed, x, std, known, noise, beyond, coded, rows)
 
-    def function_moments(self, x: Tensor, coded: Coded) -> tuple[Tensor, Tensor]:
+    def function_moments(
+        self, x: Tensor, coded: Coded, *, smooth: bool = False
+    ) -> tuple[Tensor, Tensor]:
         """Mean [n, r] and variance [n] of the decoded scores."""
-        mean, variance = self._function(x, coded)
+        mean, variance = self._function(x, coded, smooth=smooth)
         return mean, (variance[:, 0] - self.model.noise).clamp_min(SMALLEST)
 
     def _shifted(self, rows: CountRows, coded: Coded) -> CountRows:
@@ -162,7 +164,7 @@ class CountEngine(Engine):
         return found.cpu().numpy(), std.cpu().numpy()
 
     def _scores(self, x: Tensor, coded: Coded) -> tuple[Tensor, Tensor, Tensor | None]:
-        mean, variance = self.function_moments(x, coded)
+        mean, variance = self.function_moments(x, coded, smooth=True)
         effects, spread = self.effects(coded)
         variance = variance if spread is None else variance + spread
         design = torch.from_numpy(coded.design).to(mean)

@@ -265,11 +265,12 @@ class Engine:
         """Decode functions [n, r] at points, for rows with these tags, without linear effects."""
         return self._function(x, coded)[0]
 
-    def _function(self, x: Tensor, coded: Coded) -> tuple[Tensor, Tensor]:
+    def _function(self, x: Tensor, coded: Coded, *, smooth: bool = False) -> tuple[Tensor, Tensor]:
         """Mean and variance of each entry, the noise of a new row included."""
         parts: list[tuple[Tensor, Tensor, Tensor]] = []
         for rows, inference in self.groups(coded):
-            parts.append((rows, *inference.predict(x[rows])))
+            moments = inference.decode if smooth else inference.predict
+            parts.append((rows, *moments(x[rows])))
         order = torch.cat([rows for rows, _, _ in parts]).argsort()
         mean, variance = (torch.cat([part[i] for part in parts])[order] for i in (1, 2))
         return mean, variance
@@ -363,7 +364,7 @@ class Engine:
         coded = self.coded(coded, len(x))
         units, noise = self.model.units, self.model.noise
         with threads_for_rows(len(x)):
-            mean, variance = self._function(x, coded)
+            mean, variance = self._function(x, coded, smooth=True)
             variance = (variance - noise).clamp_min(0.0)
             effects, spread = self.effects(coded)
             if spread is not None:

@@ -46,6 +46,11 @@ __all__ = [
 ]
 
 
+# neighbours that a decoded point sees, as a multiple of those of the density; the noise of the
+# farther ones, as a share of the signal's variance; and the least weight, of the last
+SMOOTH_TIMES, TAPER, LEAST_WEIGHT = 3, 0.05, 1e-6
+
+
 class Predictor(Protocol):
     """A model after its fit."""
 
@@ -63,6 +68,9 @@ class Predictor(Protocol):
 
     def near(self, x: Tensor, /) -> Posterior:
         """Return the posterior that holds around each x [n, ·]."""
+
+    def smooth(self, x: Tensor, /) -> Posterior:
+        """Posterior around each x that changes smoothly with x."""
 
     def with_tag(self, tag: Tensor, /) -> Predictor:
         """Predict for rows of these batches."""
@@ -122,6 +130,10 @@ class Posterior:
     def row_entries(self) -> int:
         """Numbers that a row takes while it is placed."""
         return 4 * self.points.shape[-2] + 2 * self.basis.shape[-1]
+
+    def smooth(self, x: Tensor) -> Posterior:  # noqa: ARG002
+        """Itself: it is smooth."""
+        return self
 
     def near(self, x: Tensor) -> Posterior:  # noqa: ARG002
         """Return the posterior itself: it holds everywhere."""
@@ -350,8 +362,26 @@ class NeighborPosterior:
         x = _tagged(self.covariance, x, self.tag)
         return self.of(nearest_to(self.covariance.manifold, x, self.latents, self.n_neighbors))
 
-    def of(self, neighbors: Tensor) -> Posterior:
-        """Posterior from given training rows [n, k]."""
+    def smooth(self, x: Tensor) -> Posterior:
+        """Posterior around each x that changes smoothly with x, to decode.
+
+        More neighbours than for the density, of which the farther ones get noise of their own, the
+        last of them endless noise, so that nothing jumps where one takes the place of another::
+
+            u_j = τσ (1/w_j - 1),    w_j = 1 - t_j⁴,    t_j = (d_j - d_1)/(d_k - d_1)
+        """
+        x = _tagged(self.covariance, x, self.tag)
+        k = min(SMOOTH_TIMES * self.n_neighbors, len(self.latents))
+        near = nearest_to(self.covariance.manifold, x, self.latents, k)
+        if k <= self.n_neighbors:
+            return self.of(near)
+        gaps = self.covariance.manifold.distance(x.unsqueeze(1), self.latents[near])
+        span = (gaps[:, -1:] - gaps[:, :1]).clamp_min(1e-12)
+        weight = (1.0 - ((gaps - gaps[:, :1]) / span).pow(4)).clamp_min(LEAST_WEIGHT)
+        return self.of(near, TAPER * self.covariance.diagonal * (1.0 / weight - 1.0))
+
+    def of(self, neighbors: Tensor, more: Tensor | None = None) -> Posterior:
+        """Posterior from given training rows [n, k], perhaps with more noise than their own."""
         n, k = neighbors.shape
         m, d = len(self.inducing), self.data.shape[1]
         near = self.latents[neighbors]  # [n, k, Q+1]
@@ -363,7 +393,11 @@ class NeighborPosterior:
             white = torch.linalg.solve_triangular(linalg.cholesky(inner), white, upper=False)
             features = self.covariance.gram(near, self.inducing) @ white.mT  # Φ_n
             matrix = matrix - features @ features.mT
-        noise = self.noise if self.row_noise is None else self.row_noise[neighbors]
+        noise: Tensor | float = self.noise
+        if self.row_noise is not None:
+            noise = self.row_noise[neighbors]
+        if more is not None:
+            noise = noise + more
         factor = linalg.cholesky(matrix, shift=noise)
         # k_n - φΦ_nᵀ = c Z, with Z = (I; -L⁻ᵀΦ_nᵀ)
         left = torch.cat([eye[:k, :k].expand(n, k, k), -white.mT @ features.mT], dim=1)

@@ -29,7 +29,7 @@ MARGIN = 1.03
 BORDER, LEAST_BORDER = 0.07, 0.002
 # points whose rectangle covers this share of that of the disk call for the whole disk, and so does
 # a single one
-WHOLE = 0.55
+WHOLE = 0.45
 # width over height of a view
 ASPECTS = (0.62, 1.6)
 # distances between circles, and how many there may be
