@@ -10,7 +10,7 @@ DEV := .venv/.dev
 DOCS := .venv/.docs
 PEERS := .venv/.peers
 
-.PHONY: demo test test-all lint docs bench reproduce clean
+.PHONY: demo test test-all lint docs walk bench reproduce clean
 
 demo: $(CORE)
 	$(BIN)/hgplvm demo
@@ -31,6 +31,11 @@ docs: $(DOCS)
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 	@echo "Open docs/_build/html/index.html"
 
+walk:
+	$(PYTHON) -m venv --clear .venv-walk
+	.venv-walk/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt '.[anndata]'
+	.venv-walk/bin/python tests/walk.py
+
 bench: $(DEV)
 	$(BIN)/python benchmarks/speed/exact.py
 	$(BIN)/python benchmarks/speed/collapsed.py
@@ -40,7 +45,7 @@ reproduce: $(PEERS)
 	$(BIN)/hgplvm reproduce --quick
 
 clean:
-	rm -rf .venv docs/_build docs/gallery docs/sg_execution_times.rst hgplvm-demo hgplvm-reproduce
+	rm -rf .venv .venv-walk docs/_build docs/gallery docs/sg_execution_times.rst hgplvm-demo hgplvm-reproduce
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv

@@ -1,6 +1,7 @@
 """Sphinx configuration: `make docs` builds the site with warnings as errors."""
 
 import importlib.metadata
+import logging
 import warnings
 
 from sphinx import addnodes
@@ -18,6 +19,7 @@ extensions = [
     "sphinx.ext.napoleon",
     "sphinx.ext.viewcode",
     "sphinx_gallery.gen_gallery",
+    "sphinx-mathjax-offline",  # formulas need no network: MathJax is part of the site
 ]
 myst_enable_extensions = ["dollarmath", "amsmath", "deflist"]
 autosummary_generate = True
@@ -26,7 +28,7 @@ autodoc_member_order = "bysource"
 napoleon_use_rtype = False
 html_theme = "furo"
 html_title = "hgplvm"
-exclude_patterns = ["_build", "examples"]
+exclude_patterns = ["_build", "examples", "images"]
 # every script is run, and one that fails ends the build
 sphinx_gallery_conf = {
     "examples_dirs": "examples",
@@ -40,6 +42,8 @@ sphinx_gallery_conf = {
     "ignore_repr_types": r"matplotlib|list",  # axes are seen
 }
 warnings.filterwarnings("ignore", category=PendingDeprecationWarning)  # of scanpy's plots
+# a dependency of the theme logs everything that any library has to say
+logging.getLogger("hgplvm").setLevel(logging.ERROR)
 
 
 def plain_types(app, doctree):  # noqa: ARG001

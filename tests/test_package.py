@@ -7,7 +7,6 @@ import pkgutil
 import re
 import subprocess
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -143,20 +142,6 @@ def test_lazy_names_are_listed_and_are_the_things_themselves():
 @pytest.mark.parametrize("module", modules(), ids=lambda module: module.__name__)
 def test_examples_in_docstrings(module):
     assert doctest.testmod(module).failed == 0
-
-
-def test_the_readme_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert blocks
-    names = {}  # one block goes on where the last ended
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of scanpy, to its developers
-        warnings.simplefilter("ignore", PendingDeprecationWarning)
-        for block in blocks:
-            exec(compile(block, "README.md", "exec"), names)
-    assert (tmp_path / "tree.png").is_file()
-    assert "hgplvm_pseudotime" in names["adata"].obs
 
 
 def test_unknown_attributes_are_errors():

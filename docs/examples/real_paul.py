@@ -1,10 +1,11 @@
 """
-Paul's cells: which genes decide between two fates?
-===================================================
+Paul's cells: from counts to figures
+====================================
 
-Mouse bone marrow progenitors (Paul et al. 2015), from raw counts to genes with bands. This page
-needs a network the first time, since scanpy downloads the data, and is therefore not run when the
-documentation is built; the pictures are what it drew.
+Mouse bone marrow progenitors (Paul et al. 2015), from raw counts to the figures of a paper: the
+map, a gene, the lineages, and the genes that decide between them. This page needs a network the
+first time, since scanpy downloads the data, and is therefore not run when the documentation is
+built; pictures and numbers are what it gave (``docs/images/make.py``).
 """
 # sphinx_gallery_thumbnail_path = "images/paul_trends.png"
 
@@ -16,18 +17,30 @@ import scanpy as sc
 import hgplvm as hg
 
 adata = sc.datasets.paul15()
-stem = {"paul15_clusters": "7MEP"}  # where erythrocytes and the others part
-hg.tl.hgplvm(adata)
+hg.tl.hgplvm(adata)  # half a minute on two cores
 print(hg.tl.curvature(adata))
 
 # %%
 # .. code-block:: none
 #
-#    curved by 3.0 standard errors
+#    curved by 2.7 standard errors
 #
-# Lineages from that root: how many there are follows from the density of the cells and from how
-# sure their positions are. They are named after the clusters at their ends.
+# So there is a tree, though not a deep one. The map by cluster, and a gene that the model decodes
+# everywhere: myeloperoxidase, in counts of a cell of median size.
 
+hg.pl.poincare(adata, color="paul15_clusters")
+hg.pl.decoder(adata, "Mpo")
+
+# %%
+# .. image:: /images/cells.png
+#    :width: 820
+#    :alt: Cells by cluster, and the gene Mpo decoded
+#
+# Lineages from the progenitors of erythrocytes and megakaryocytes. How many there are follows from
+# the density of the cells and from how sure their positions are; they are named after the clusters
+# at their ends. Cells are fainter where their branch is less certain.
+
+stem = {"paul15_clusters": "7MEP"}
 hg.tl.lineages(adata, root=stem, groupby="paul15_clusters")
 hg.pl.lineages(adata, root=stem)
 
@@ -36,11 +49,13 @@ hg.pl.lineages(adata, root=stem)
 #    :width: 560
 #    :alt: Cells on the disk, the skeleton, and its terminal states
 #
-# Genes that differ between erythrocytes and neutrophils after they part:
+# Two ends: monocytes and the other myeloid cells on the left, erythrocytes on the right. Genes that
+# differ between them after they part, three that rise towards each:
 
-table = hg.tl.branch_genes(adata, "2Ery", "16Neu")
+first, second = adata.obsm["hgplvm_fates"].columns
+table = hg.tl.branch_genes(adata, first, second)
 up, down = (table[table.difference * sign > 0].gene[:3] for sign in (1, -1))
-hg.tl.trends(adata, [*up, *down], lineage=["2Ery", "16Neu"])
+hg.tl.trends(adata, [*up, *down], lineage=[first, second])
 hg.pl.trends(adata)
 
 # %%
@@ -48,6 +63,6 @@ hg.pl.trends(adata)
 #    :width: 820
 #    :alt: Means of six genes along two lineages, with 90% bands
 #
-# Carbonic anhydrases (Car1, Car2) rise on the way to erythrocytes, myeloperoxidase (Mpo) and
-# proteinase 3 (Prtn3) on the way to neutrophils: what a haematologist expects, found without a
-# marker, and with an answer to "how sure".
+# Myeloperoxidase (Mpo) and proteinase 3 (Prtn3) rise towards monocytes, carbonic anhydrases (Car1,
+# Car2) towards erythrocytes: what a haematologist expects, found without a marker, and with an
+# answer to "how sure".

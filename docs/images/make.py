@@ -15,9 +15,10 @@ matplotlib.use("Agg")
 
 import numpy as np
 from matplotlib import pyplot as plt
-from matplotlib.collections import LineCollection
 
 import hgplvm as hg
+from hgplvm._demo import draw
+from hgplvm.estimators import choose_model
 from hgplvm.pl._layout import Panels
 from hgplvm.pl._view import DiskView
 
@@ -32,51 +33,11 @@ def save(figure: plt.Figure, name: str) -> None:
 
 
 def tree() -> None:
-    """The same tree in two principal components, and on the disk."""
-    from sklearn.decomposition import PCA
-
+    """Draw the same tree in two principal components, and on the disk."""
     data = hg.datasets.make_binary_tree(depth=6, random_state=0)
-    model = hg.HGPLVM(random_state=0).fit(data.data).recenter(data.target == 0)
-    edges = [((child - 1) // 2, child) for child in range(1, data.node.max() + 1)]
-    points = upright(model.embedding_)
-    flat = PCA(2).fit_transform(data.data)
-    panels = Panels([(4.3, 4.3), (4.9, 4.9)])
-    left, right = panels.axes
-    left.scatter(*flat.T, c=data.target, cmap="viridis_r", s=9, linewidths=0, zorder=2)
-    middles = np.array(
-        [flat[data.node == node].mean(axis=0) for node in range(data.node.max() + 1)]
-    )
-    lines = LineCollection(middles[np.array(edges)], colors="#404040", linewidths=0.9, zorder=3)
-    left.add_collection(lines)
-    left.set(xticks=[], yticks=[], aspect="equal")
-    left.set_adjustable("datalim")
-    left.spines[:].set_color("#bbbbbb")
-    correlation = hg.metrics.distance_correlation
-    kept = correlation(data.tree_distance, flat, metric="euclidean")
-    left.set_title(f"two principal components\n(tree distances kept: {kept:.2f})", fontsize=11)
-    hg.pl.poincare(
-        points,
-        data.target,
-        edges=edges,
-        groupby=data.node,
-        palette="viridis_r",
-        zoom=1,
-        size=11,
-        ax=right,
-        title="",
-    )
-    kept = correlation(data.tree_distance, points)
-    right.set_title(f"the Poincaré disk\n(tree distances kept: {kept:.2f})", fontsize=11)
-    right.get_legend().set_title("depth")
-    panels.pack()
-    save(panels.figure, "tree.png")
-
-
-def upright(points: np.ndarray) -> np.ndarray:
-    """Turn points about the origin so that most of them are above it."""
-    x, y = points.mean(axis=0)
-    turn = np.pi / 2.0 - np.arctan2(y, x)
-    return points @ np.array([[np.cos(turn), np.sin(turn)], [-np.sin(turn), np.cos(turn)]])
+    kind = choose_model("auto", len(data.data))
+    model = kind(random_state=0).fit(data.data).recenter(data.target == 0)
+    save(draw(data, model.embedding_), "tree.png")
 
 
 def paul(counts: Path) -> None:
@@ -111,6 +72,7 @@ def two(adata, color: str, gene: str, name: str) -> None:
 
 
 def main() -> None:
+    """Draw what there are data for."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--counts", type=Path)
     options = parser.parse_args()

@@ -17,10 +17,10 @@ __all__ = ["benchmark", "demo", "reproduce"]
 
 @app.command(cls=Command)
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for embedding.csv and poincare.png.")] = Path(
-        "hgplvm-demo"
-    ),
-    depth: Annotated[int, typer.Option(min=2, max=7, help="Depth of the tree.")] = 4,
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for embedding.csv and poincare.png.")
+    ] = Path("hgplvm-demo"),
+    depth: Annotated[int, typer.Option(min=2, max=7, help="Depth of the tree.")] = 6,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of data and fit.")] = 0,
 ) -> None:
     """Embed a noisy binary tree, print how well, and draw it.
@@ -80,9 +80,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer repeats: minutes instead of hours.")
     ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for report, figures, numbers and runs.")] = Path(
-        "hgplvm-reproduce"
-    ),
+    out: Annotated[
+        Path, typer.Option("--out", "-o", help="Folder for report, figures, numbers and runs.")
+    ] = Path("hgplvm-reproduce"),
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Folder with the authors' arrays; by default data are generated."),
