@@ -7,6 +7,7 @@ import anndata
 import numpy as np
 import pandas as pd
 import pytest
+from scipy.sparse import csr_matrix
 
 import hgplvm
 from hgplvm._advice import depth_share
@@ -104,6 +105,31 @@ def test_a_map_that_shows_library_size_is_said_to():
         assert "explain 9" in line or "explain 100%" in line
 
 
+@pytest.mark.parametrize("kind", [np.asarray, csr_matrix])
+def test_what_is_said_of_sparse_rows_and_of_counts(kind):
+    counts = np.random.default_rng(0).poisson(4.0, (40, 4)).astype(float)
+    counts[:, 0] = np.round(counts[:, 0] * 1000)
+    fit = {"max_iter": 2, "likelihood": "negative-binomial", "random_state": 0}
+    assert not said(lambda: hgplvm.HGPLVM(**fit).fit(kind(counts)))  # no trouble for counts
+    (line,) = said(lambda: hgplvm.HGPLVM(5, **fit).fit(kind(counts)))
+    assert "n_components=5 is more than 40 rows and 4 columns" in line
+    (line,) = said(lambda: hgplvm.HGPLVM(**fit).fit(kind(np.full((30, 4), 3.0))))
+    assert "rows that are all the same" in line
+    (line,) = said(lambda: hgplvm.HGPLVM(**CHEAP).fit(kind(counts)))
+    assert "column 0 has" in line
+
+
+def test_depth_that_a_likelihood_of_counts_knows_is_another_sentence():
+    from hgplvm._advice import warn_of_depth
+
+    points = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 2))
+    sizes = np.exp(3.0 * points[:, 0])
+    (raw,) = said(lambda: warn_of_depth("tl.hgplvm", points, sizes))
+    (counts,) = said(lambda: warn_of_depth("HGPLVM", points, sizes, counts=True))
+    assert "Fit raw counts as they are" in raw
+    assert "knows the depth of each cell, so kinds of cells seem to differ" in counts
+
+
 def test_counts_fitted_as_counts_do_not_show_their_size():
     adata = anndata.AnnData(deep())
     lines = said(lambda: hgplvm.tl.hgplvm(adata, max_iter=5))
@@ -123,6 +149,7 @@ def test_a_long_fit_is_announced_with_time_memory_and_a_quicker_model(monkeypatc
             "exact",
             3000,
             50,
+            n_components=2,
             counts=False,
             max_iter=300,
             device="cpu",
@@ -130,7 +157,7 @@ def test_a_long_fit_is_announced_with_time_memory_and_a_quicker_model(monkeypatc
         )
     (line,) = [str(w.message) for w in caught]
     assert line.startswith("HGPLVM takes about 60 seconds and ")
-    assert "of memory for 3,000 rows and 50 columns; model='vecchia' takes about" in line
+    assert "50 columns; VecchiaHGPLVM (model='vecchia') takes about" in line
     assert line.endswith("verbose=1 shows a progress bar.")
 
 
@@ -154,7 +181,9 @@ def test_estimates_grow_with_rows_columns_and_steps(kind, device, monkeypatch):
     assert all(a.seconds <= b.seconds for a, b in pairwise(sizes))
     assert all(a.memory < b.memory for a, b in pairwise(sizes))
     assert of(5000, 2000).seconds > of(5000).seconds
-    assert of(5000, steps=30).seconds < of(5000).seconds
+    assert of(5000, steps=30).seconds < of(5000).seconds < of(5000, steps=900).seconds
+    wide = module.estimate(kind, 5000, 50, n_components=20, device=device)
+    assert wide.seconds > 5 * of(5000).seconds
     text = str(of(10**6))
     assert "of memory" in text
     assert "nan" not in text

@@ -412,3 +412,13 @@ def test_missing_entries_leave_the_columns_that_both_rows_have():
 def test_rows_between_which_there_is_no_distance(rows, message):
     with pytest.raises(ValueError, match=message):
         metrics.shepard_goodness(rows, np.eye(3)[:, :2])
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e6, -1e9])
+def test_one_missing_entry_costs_no_digits(offset):
+    rng = np.random.default_rng(0)
+    points = rng.uniform(-0.6, 0.6, (60, 2))
+    rows = points @ rng.standard_normal((2, 5)) + offset
+    rows[3, 1] = np.nan
+    assert metrics.trustworthiness(rows, points) > 0.96
+    assert metrics.shepard_goodness(rows, points) > 0.8

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import numpy as np
+from scipy.sparse import issparse
 from scipy.spatial import KDTree
 
 from hgplvm._typing import Array
@@ -22,12 +24,15 @@ NEIGHBORS, ROWS, FEWEST = 15, 3000, 100
 LEVEL = 5
 
 
-def warn_of_columns(owner: str, data: Array, names: Array | None, n_components: int) -> None:
-    """Warn of dense data [N, D] of which no good map can be made."""
+def warn_of_columns(
+    owner: str, data: Any, names: Array | None, n_components: int, *, counts: bool = False
+) -> None:
+    """Warn of data [N, D], dense or sparse, of which no good map can be made.
+
+    One column with all the variance is no trouble for a likelihood of counts.
+    """
     n, d = data.shape
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # columns without entries have no variance
-        variance = np.nan_to_num(np.nanvar(data / max(_largest(data), 1e-300), axis=0))
+    variance = _variances(data)
     total = float(variance.sum())
     if total <= 1e-28:
         _warn(
@@ -36,7 +41,7 @@ def warn_of_columns(owner: str, data: Array, names: Array | None, n_components: 
         )
         return
     at = int(variance.argmax())
-    if d > 1 and variance[at] > DOMINANT * total:
+    if d > 1 and variance[at] > DOMINANT * total and not counts:
         name = f"column {at}" if names is None else f"column {str(names[at])!r}"
         _warn(
             f"{owner}: {name} has {100.0 * variance[at] / total:.4g}% of the variance of all "
@@ -51,15 +56,37 @@ def warn_of_columns(owner: str, data: Array, names: Array | None, n_components: 
         )
 
 
-def warn_of_depth(owner: str, points: Array, sizes: Array) -> None:
-    """Warn where the places of rows on a map tell the sizes of their libraries."""
+def _variances(data: Any) -> Array:
+    """Variances of columns [D], in units of the largest entry."""
+    if issparse(data):
+        scaled = data.astype(float) / max(_largest(data.data), 1e-300)
+        mean = np.asarray(scaled.mean(axis=0)).ravel()
+        square = np.asarray(scaled.multiply(scaled).mean(axis=0)).ravel()
+        found = np.maximum(square - mean**2, 0.0)
+        return np.where(found > 1e-12 * square, found, 0.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # columns without entries have no variance
+        return np.nan_to_num(np.nanvar(data / max(_largest(data), 1e-300), axis=0))
+
+
+def warn_of_depth(owner: str, points: Array, sizes: Array, *, counts: bool = False) -> None:
+    """Warn where the places of rows on a map tell the sizes of their libraries.
+
+    Where the likelihood is one of counts, it knows the depth of each cell already.
+    """
     share = depth_share(points, sizes)
-    if share > DEPTH_SHARE:
-        _warn(
-            f"{owner}: places on the map explain {100.0 * share:.0f}% of the variance of log "
-            "library size, so that the map may show sequencing depth. Fit raw counts as they are: "
-            "their likelihood knows the depth of each cell."
-        )
+    if share <= DEPTH_SHARE:
+        return
+    advice = (
+        "Fit raw counts as they are: their likelihood knows the depth of each cell."
+        if not counts
+        else "The likelihood knows the depth of each cell, so kinds of cells seem to differ in it: "
+        "colour the map by total counts before you trust an axis."
+    )
+    _warn(
+        f"{owner}: places on the map explain {100.0 * share:.0f}% of the variance of log "
+        f"library size, so that the map may show sequencing depth. {advice}"
+    )
 
 
 def depth_share(points: Array, sizes: Array) -> float:

@@ -310,4 +310,6 @@ MISSING = "missing"
 
 
 def _is_missing(value: object) -> bool:
-    return value is None or value != value or type(value).__name__ in ("NAType", "NaTType")
+    # pandas' NA has no truth value
+    missing = type(value).__name__ in ("NAType", "NaTType")
+    return missing or value is None or bool(value != value)

@@ -336,6 +336,8 @@ def _data_and_points(owner: str, Y: object, P: object, metric: str) -> tuple[Arr
             f"Row {int(missing.all(axis=1).argmax())} of the 'Y' of {owner} has no entry that is "
             "not missing: leave it out."
         )
+    if missing.any():  # sums of squares are to lose no digits to an offset
+        data = data - np.nan_to_num(np.nanmean(np.where(missing.all(axis=0), 0.0, data), axis=0))
     return _unit_free(data), points
 
 

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from scipy.sparse import issparse
 
 from hgplvm import _anndata as ad
 from hgplvm import _validation as check
@@ -180,6 +181,10 @@ def hgplvm(
         estimator.recenter(place)
     covariance = np.asarray(estimator.posterior_cov_)
     source = dict(matrix.source)
+    if "likelihood" in source:  # what expected counts are those of
+        total = np.nansum(matrix.values, axis=1) if not issparse(matrix.values) else None
+        total = matrix.values.sum(axis=1) if total is None else total
+        source["target_sum"] = float(np.median(np.asarray(total, dtype=float)))
     if known is not None:
         source["covariates"] = list(known)
     if batch_key is not None:

@@ -127,7 +127,9 @@ OPTIONS = ("--grid", "geodesic", "--legend", "on data", "--root", "3", "--zoom")
 @pytest.mark.parametrize("zoom", ["2.5", "auto"])
 def test_options_arrive_in_the_picture(fitted, here, drawn, kind, name, zoom):
     hgplvm_object(fitted).write_h5ad("cells.h5ad")
-    words = ["--kind", kind, "--color", "cell_type", "--feature", "g1", *OPTIONS, zoom]
+    decoder = ["--feature", "g1", "--grid", "geodesic", "--root", "3", "--zoom"]
+    others = ["--color", "cell_type", "--group", "red", "--vmax", "p99", "--size", "7", *OPTIONS]
+    words = ["--kind", kind, *(decoder if kind == "decoder" else others), zoom]
     check(inside("plot", "cells.h5ad", *words))
     ((found, value, options),) = drawn
     assert found == name
@@ -137,6 +139,8 @@ def test_options_arrive_in_the_picture(fitted, here, drawn, kind, name, zoom):
     assert options["zoom"] == ("auto" if zoom == "auto" else 2.5)
     assert options.get("legend") == (None if kind == "decoder" else "on data")
     assert options["title"] == (None if kind == "decoder" else "cell_type")
+    if kind != "decoder":
+        assert (options["groups"], options["vmax"], options["size"]) == (["red"], "p99", 7.0)
 
 
 def test_pictures_have_names_of_their_own(fitted, here, drawn):
@@ -362,4 +366,33 @@ def test_flat_models_are_drawn_in_a_plane(tmp_path):
     model.fit(np.random.default_rng(0).standard_normal((40, 3))).save(tmp_path / "m.hgplvm")
     succeed("plot", "m.hgplvm", cwd=tmp_path)
     assert (tmp_path / "m-disk.png").exists()
-    refuse("plot", "m.hgplvm", "--kind", "uncertainty", cwd=tmp_path, says=["flat or not fitted"])
+    refuse(
+        "plot",
+        "m.hgplvm",
+        "--kind",
+        "uncertainty",
+        cwd=tmp_path,
+        says=["these are points of a plane"],
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--kind", "history", "--zoom", "4"], ["--zoom does nothing for --kind history"]),
+        (["--kind", "decoder", "--feature", "1", "--color", "a"], ["--color does nothing for"]),
+        (["--feature", "1"], ["--feature does nothing for --kind disk"]),
+        (["--flat", "--root", "3"], ["--root does nothing for points of a plane"]),
+    ],
+)
+def test_options_that_a_picture_cannot_use_are_refused(tmp_path, words, says):
+    model = hgplvm.HGPLVM(max_iter=2, init="pca", noise_floor=0.1, random_state=0)
+    model.fit(np.random.default_rng(0).standard_normal((40, 3))).save(tmp_path / "m.hgplvm")
+    refuse("plot", "m.hgplvm", *words, cwd=tmp_path, says=says)
+
+
+def test_a_table_of_a_flat_fit_is_drawn_in_a_plane(tmp_path, monkeypatch):
+    (tmp_path / "points.csv").write_text("x,y\n3.0,0.2\n0.3,-4.0\n1.0,1.0\n")
+    refuse("plot", "points.csv", cwd=tmp_path, says=["not inside the unit disk"])
+    succeed("plot", "points.csv", "--flat", "-q", cwd=tmp_path)
+    assert (tmp_path / "points-disk.png").exists()

@@ -22,6 +22,14 @@ from hgplvm.cli._words import in_options, nearest_option
         ("tl.hgplvm found raw counts in adata.X", "hgplvm fit found raw counts in X"),
         ("noise_floor=0 is no option here", "noise_floor=0 is no option here"),
         ("row 3 of a.csv has 2 fields", "row 3 of a.csv has 2 fields"),
+        # a user's own words, names of files and objects stay as they are
+        ("adata.h5ad has no embedding.", "adata.h5ad has no embedding."),
+        ("--root layer=9: no row has it.", "--root layer=9: no row has it."),
+        ("layer=3.csv is there already.", "layer=3.csv is there already."),
+        (
+            "Got HGPLVM(max_iter=5, random_state=0) instead.",
+            "Got HGPLVM(max_iter=5, random_state=0) instead.",
+        ),
     ],
 )
 def test_parameters_are_options(text, wanted):

@@ -188,3 +188,16 @@ def test_fewer_embeddings_are_named_where_a_base_is_not_there(points):
     bare = anndata.AnnData(np.zeros((60, 1)))
     with pytest.raises(ValueError, match=r"no 'X_umap'; there are none\."):
         pl.compare(bare, bases=["umap"])
+
+
+def test_names_on_flat_data_stand_where_their_points_are():
+    rng = np.random.default_rng(0)
+    labels = np.repeat(["a", "b", "c"], 20)
+    places = np.repeat([[10.0, 0.0], [20.0, 40.0], [0.0, 20.0]], 20, axis=0)
+    flat = places + rng.standard_normal((60, 2))
+    for ax in pl.compare({"one": flat, "two": 100 * flat}, labels, legend="on data"):
+        scale = 1.0 if ax.get_title() == "one" else 100.0
+        for text, name in zip(names_on(ax), "abc", strict=True):
+            middle = scale * places[labels == name][0]
+            assert text.get_text() == name
+            assert np.linalg.norm(text.get_position() - middle) < 6.0 * scale

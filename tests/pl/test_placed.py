@@ -125,3 +125,10 @@ def test_what_is_refused(points, change, message):
     with pytest.raises(ValueError, match=message):
         pl.placed(NEW, points, **change)
     assert not plt.get_fignums()
+
+
+def test_the_legend_names_what_either_has_and_new_cells_keep_no_colours(fresh, cells):
+    ax = pl.placed(fresh[[0, 3]].copy(), cells, "type", off_map=None)
+    assert set(legend_words(ax)) == {"new", "stem", "white", "red"}
+    pl.placed(fresh, cells, "type")
+    assert "type_colors" not in fresh.uns

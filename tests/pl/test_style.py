@@ -4,7 +4,9 @@ import os
 import subprocess
 import sys
 import textwrap
+from itertools import pairwise
 
+import anndata
 import numpy as np
 import pandas as pd
 import pytest
@@ -14,6 +16,7 @@ from matplotlib.colors import to_hex, to_rgba
 from matplotlib.figure import Figure
 from scipy.sparse import csc_matrix, csr_matrix
 
+import hgplvm
 from hgplvm import pl
 from tests.pl.helpers import Written, legend_colours, legend_words, of_colour, scatters
 
@@ -471,3 +474,86 @@ def test_bad_colours_of_annotated_data(cells):
 def test_categories_that_are_numbers_are_categories(points):
     numbers = pd.Categorical(np.arange(60) % 3, categories=[2, 0, 1])
     assert legend_words(pl.poincare(points, pd.Series(numbers))) == ["2", "0", "1"]
+
+
+# --- what scanpy takes ------------------------------------------------------------------------
+
+
+def test_palettes_may_be_dicts(cells):
+    palette = {"stem": "red", "white": "#00ff00"}
+    found = colours_by_name(pl.poincare(cells, "type", palette=palette))
+    assert found == {"stem": "#ff0000", "white": "#00ff00", "red": "#d3d3d3"}
+    cells.uns["type_colors"] = {"stem": "#0000ff", "white": "#00ff00", "red": "#ff0000"}
+    assert colours_by_name(pl.poincare(cells, "type"))["stem"] == "#0000ff"
+
+
+@pytest.mark.parametrize("dtype", ["boolean", "string"])
+def test_missing_values_of_pandas_own_kinds(cells, dtype):
+    values = [True, False, None] if dtype == "boolean" else ["a", "b", None]
+    cells.obs["kind"] = pd.array((values * 20), dtype=dtype)
+    words = legend_words(pl.poincare(cells, "kind"))
+    assert words == [*sorted(str(v) for v in values[:2]), "missing"]
+
+
+@pytest.mark.parametrize("make", [pd.Index, np.array, tuple])
+def test_names_of_panels_may_come_in_any_sequence(cells, make):
+    axes = pl.poincare(cells, make(["type", "Gata1"]))
+    assert [ax.get_title() for ax in axes] == ["type", "Gata1"]
+
+
+def test_none_among_names_is_a_panel_without_colours(cells):
+    first, second = pl.poincare(cells, ["type", None])
+    assert (first.get_title(), second.get_title()) == ("type", "")
+
+
+def test_groups_of_one_panel_leave_the_others_alone(cells):
+    cells.obs["other"] = pd.Categorical(np.array(["x", "y"])[np.arange(60) % 2])
+    first, second, third = pl.poincare(cells, ["type", "depth", "other"], groups=["red"])
+    assert legend_words(first) == ["red"]
+    assert legend_words(second) is None
+    assert legend_words(third) == ["x", "y"]
+    few = cells[cells.obs["type"] != "red"].copy()
+    few.obs["type"] = pd.Categorical(few.obs["type"], categories=["stem", "white", "red"])
+    assert legend_words(pl.poincare(few, "type", groups=["red", "stem"])) == ["stem"]
+
+
+def test_names_with_signs_are_shown_as_they_are(points, cells, tmp_path):
+    cells.obs["$\\foo$"] = 1.0
+    pl.poincare(cells, "$\\foo$", save=tmp_path / "a.png")
+    labels = np.array(["CD3²", "CD3⁴"])[np.arange(60) % 2]
+    assert legend_words(pl.poincare(points, labels)) == ["CD3²", "CD3⁴"]
+
+
+def test_legends_stay_in_the_part_of_the_figure_that_was_given(points):
+    labels = np.array(["a long name", "another long name"])[np.arange(60) % 2]
+    figure, axes = plt.subplots(1, 3, figsize=(12, 3))
+    before = [ax.get_position(original=True) for ax in axes]
+    pl.poincare(points, labels, ax=axes[0])
+    pl.poincare(points, points[:, 0], ax=axes[1])
+    pl.poincare(points, labels, ax=axes[2])
+    figure.canvas.draw()
+    boxes = [ax.get_tightbbox().transformed(figure.transFigure.inverted()) for ax in axes]
+    for box, other in pairwise(boxes):
+        assert box.x1 < other.x0
+    assert boxes[2].x1 <= before[2].x1 + 0.02
+
+
+def test_counts_are_those_of_the_median_cell_of_the_fit_in_any_part_of_the_object():
+    rng = np.random.default_rng(0)
+    depth = np.where(np.arange(60) < 30, 0.5, 3.0)
+    counts = rng.poisson(depth[:, None] * rng.gamma(2.0, 2.0, (1, 25))).astype(float)
+    adata = anndata.AnnData(counts)
+    hgplvm.tl.hgplvm(adata, "exact", max_iter=3)
+
+    def values(some):
+        (scatter,) = scatters(pl.poincare(some, "3"))
+        return np.sort(scatter.get_array())
+
+    whole = counts[:, 3] * np.median(counts.sum(1)) / counts.sum(1)
+    assert np.allclose(values(adata), np.sort(whole))
+    assert np.allclose(values(adata[:30].copy()), np.sort(whole[:30]))
+
+
+def test_few_circles_are_drawn_however_far_out_the_points_are():
+    far = np.array([0.99, 0.0]) + 1e-4 * np.random.default_rng(0).standard_normal((50, 2))
+    assert len(pl.poincare(far).patches) < 20

@@ -233,6 +233,7 @@ def fit(
             covariates=names,
             batch=batch,
             load=suffix(data) != ".h5ad" or flat,
+            likelihood=str(likelihood),
         )
         if rows.shape[0] < 2:
             raise ValueError(
@@ -267,8 +268,9 @@ def fit(
             source |= {"batch_key": batch, "covariates": covariates, "likelihood": str(likelihood)}
             fitted, found = fit_anndata(rows, str(model), {**source, **parameters}, center)
         else:
-            if likelihood is not Likelihood.AUTO:
-                parameters["likelihood"] = str(likelihood)
+            chosen = rows.source.get("likelihood", str(likelihood))
+            if chosen != Likelihood.AUTO:
+                parameters["likelihood"] = chosen
             fitted, found = fit_table(rows, str(model), parameters, center, batch, flat=flat)
         from hgplvm._statements import flat_line
 
@@ -589,7 +591,7 @@ def fit_table(
     fitted = estimator_of(model, rows.data.shape[0], parameters, flat=flat)
     fitted._columns = np.array(rows.columns)
     fitted.fit(rows.data, covariates=rows.covariates or None)
-    source: dict[str, Any] = {}
+    source = {} if rows.adata is None else dict(rows.source)
     if rows.covariates:
         source["covariates"] = list(rows.covariates)
         if batch is not None:

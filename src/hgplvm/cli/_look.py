@@ -13,7 +13,7 @@ import typer
 
 from hgplvm._tables import check_there, stem_of
 from hgplvm.cli._app import Command, app, guarded
-from hgplvm.cli._embed import PICTURES, Drop, Force, Key, Labels, Layer, UseRep
+from hgplvm.cli._embed import PICTURES, Drop, Force, Key, Labels, Layer, Quiet, UseRep
 from hgplvm.cli._outputs import check_output, write_together
 from hgplvm.cli._rows import (
     MODEL_SUFFIX,
@@ -124,14 +124,50 @@ def plot(
     legend: Annotated[Legend, typer.Option(help="Where the names stand.")] = Legend.SIDE,
     grid: Annotated[Grid, typer.Option(help="Lines on the disk.")] = Grid.POLAR,
     title: Annotated[str | None, typer.Option(help="Title of the picture.")] = None,
+    groups: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--group",
+            help="A category to show in colour, the others grey; may be given several times.",
+            show_default=False,
+        ),
+    ] = None,
+    cmap: Annotated[str | None, typer.Option(help="Colour map of numbers.")] = None,
+    vmin: Annotated[
+        str | None, typer.Option(help="Lower end of the colour scale: a number, or p1, …")
+    ] = None,
+    vmax: Annotated[
+        str | None, typer.Option(help="Upper end of the colour scale: a number, or p99, …")
+    ] = None,
+    size: Annotated[float | None, typer.Option(min=0.0, help="Area of a marker.")] = None,
+    flat: Annotated[
+        bool, typer.Option("--flat", help="Points of a plane, as hgplvm fit --flat writes them.")
+    ] = False,
     force: Force = False,
+    quiet: Quiet = False,
 ) -> None:
     """Draw an embedding on the Poincaré disk.
 
     Example: hgplvm plot cells-hgplvm.csv --color cell_type --root cell_type=stem --out cells.png
     """
-    with guarded():
+    with guarded(quiet=quiet):
         check_there(source)
+        given = {
+            "--color": color,
+            "--feature": features,
+            "--from": start,
+            "--to": ends,
+            "--root": root,
+            "--zoom": None if zoom == "auto" else zoom,
+            "--legend": None if legend is Legend.SIDE else legend,
+            "--grid": None if grid is Grid.POLAR else grid,
+            "--group": groups,
+            "--cmap": cmap,
+            "--vmin": vmin,
+            "--vmax": vmax,
+            "--size": size,
+        }
+        _check_used(kind, {name for name, value in given.items() if value is not None}, flat)
         if kind in DECODED and not features:
             raise ValueError(f"--kind {kind} needs --feature NAME, the column to decode.")
         if kind is Kind.TRAJECTORY and (start is None or not ends):
@@ -142,7 +178,10 @@ def plot(
         place = out or source.with_name(_default_name(source, kind, wanted))
         check_output(place, "--out", force=force, kinds=PICTURES)
         magnified = _zoom_of(zoom)
-        drawn, labels, names = _drawable(source, kind)
+        drawn, labels, names = _drawable(source, kind, flat=flat)
+        if _is_flat(drawn):
+            flat = True
+            _check_used(kind, {n for n, value in given.items() if value is not None}, flat)
         genes = genes_of(drawn) if suffix(source) == ".h5ad" else set()
         check_color(color, labels, genes)
         values = color if suffix(source) == ".h5ad" or color is None else labels[color]
@@ -158,18 +197,22 @@ def plot(
 
         options: dict[str, Any] = {"title": title if title is not None else color}
         if kind in ON_DISK:
-            options |= {"zoom": magnified, "grid": str(grid), "root": place_of_root}
+            options |= {"zoom": magnified, "root": place_of_root}
+            options |= {} if kind is Kind.DECODER and grid is Grid.POLAR else {"grid": str(grid)}
+        scale = {"cmap": cmap, "vmin": _end_of(vmin), "vmax": _end_of(vmax)}
+        dots = {"groups": groups or None, "size": size, "legend": str(legend), **scale}
 
         def draw(path: Path) -> None:
-            if kind is Kind.DISK and _is_flat(drawn):
-                pl.compare({type(drawn).__name__: drawn}, values, legend=str(legend), save=path)
+            if kind is Kind.DISK and flat:
+                name = title or (type(drawn).__name__ if _is_flat(drawn) else stem_of(source))
+                pl.compare({name: Plane(drawn)}, values, save=path, **dots)
             elif kind is Kind.DISK:
-                pl.poincare(drawn, values, legend=str(legend), save=path, **options)
+                pl.poincare(drawn, values, save=path, **options, **dots)
             elif kind is Kind.UNCERTAINTY:
-                pl.uncertainty(drawn, values, legend=str(legend), save=path, **options)
+                pl.uncertainty(drawn, values, save=path, **options, **dots)
             elif kind is Kind.DECODER:
                 only = wanted[0] if len(wanted) == 1 else wanted
-                pl.decoder(drawn, only, save=path, **{**options, "title": title})
+                pl.decoder(drawn, only, save=path, **{**options, "title": title}, **scale)
             elif kind is Kind.TRAJECTORY:
                 pl.trajectory(drawn, begin, aims, features=wanted, title=title, save=path)
             elif kind is Kind.LENGTH_SCALES:
@@ -178,7 +221,8 @@ def plot(
                 pl.history(drawn, save=path, **options)
 
         write_together({place: draw})
-    typer.echo(f"Wrote {place}.")
+    if not quiet:
+        typer.echo(f"Wrote {place}.")
 
 
 @app.command(cls=Command)
@@ -238,6 +282,47 @@ def metrics(
         typer.echo(f"{title.replace('_', ' '):<20}{value:>8.4f}{words}")
 
 
+class Plane:
+    """Points of a plane, in the eyes of a picture that knows models and arrays."""
+
+    def __init__(self, drawn: Any) -> None:
+        self.embedding_ = getattr(drawn, "embedding_", drawn)
+
+
+# what each kind of picture can do something with
+POINTS = {"--color", "--root", "--zoom", "--legend", "--grid"}
+SCALE = {"--cmap", "--vmin", "--vmax"}
+USED = {
+    Kind.DISK: POINTS | SCALE | {"--group", "--size"},
+    Kind.UNCERTAINTY: POINTS | SCALE | {"--group", "--size"},
+    Kind.DECODER: {"--feature", "--root", "--zoom", "--grid"} | SCALE,
+    Kind.TRAJECTORY: {"--feature", "--from", "--to"},
+    Kind.LENGTH_SCALES: set[str](),
+    Kind.HISTORY: set[str](),
+}
+
+
+def _check_used(kind: Kind, given: set[str], flat: bool) -> None:
+    """Refuse options that a kind of picture can do nothing with."""
+    if flat and kind is not Kind.DISK:
+        raise ValueError(f"--kind {kind} draws a disk, and these are points of a plane.")
+    known = USED[kind] - ({"--root", "--zoom", "--grid"} if flat else set())
+    if unused := sorted(given - known):
+        where = "points of a plane" if flat else f"--kind {kind}"
+        words = f"; it takes {', '.join(sorted(known))}" if known else ""
+        raise ValueError(f"{unused[0]} does nothing for {where}{words}.")
+
+
+def _end_of(text: str | None) -> Any:
+    """Return an end of a scale: a number, or a percentile such as p99."""
+    if text is None or text.startswith("p"):
+        return text
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def _place_of(
     text: str, labels: dict[str, Any], names: Any, n_rows: int, option: str, words: bool
 ) -> Any:
@@ -272,7 +357,7 @@ def _zoom_of(text: str) -> float | str:
     return number
 
 
-def _drawable(source: Path, kind: Kind) -> tuple[Any, dict[str, Any], Any]:
+def _drawable(source: Path, kind: Kind, *, flat: bool = False) -> tuple[Any, dict[str, Any], Any]:
     """Read what a picture needs: what to draw, the labels and the names of its rows."""
     if suffix(source) == MODEL_SUFFIX:
         from hgplvm.estimators import load
@@ -291,7 +376,8 @@ def _drawable(source: Path, kind: Kind) -> tuple[Any, dict[str, Any], Any]:
             f"--kind {kind} needs a model (.hgplvm) or an .h5ad file, which {source} is not."
         )
     found = read_embedding(source, n_components=2)
-    check_inside(found.points, source)
+    if not flat:
+        check_inside(found.points, source)
     return found.points, found.labels, found.names
 
 

@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from hgplvm.cli._app import Command, app, fail, guarded, say
+from hgplvm.cli._app import Command, app, fail, guarded, say, threads_limited
 
 __all__ = ["benchmark", "demo", "reproduce"]
 
@@ -22,22 +22,27 @@ def demo(
     ] = Path("hgplvm-demo"),
     depth: Annotated[int, typer.Option(min=2, max=7, help="Depth of the tree.")] = 6,
     seed: Annotated[int, typer.Option(min=0, max=2**32 - 1, help="Seed of data and fit.")] = 0,
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads to use at most.", show_default=False)
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no table.")] = False,
 ) -> None:
     """Embed a noisy binary tree, print how well, and draw it.
 
     Example: hgplvm demo --out my-demo
     """
     _check_folder(out)
-    with guarded():
+    with guarded(quiet=quiet), threads_limited(threads):
         try:
             out.mkdir(parents=True, exist_ok=True)
             from hgplvm import _demo
 
-            table = _demo.run(depth, out, seed)
+            table = _demo.run(depth, out, seed, verbose=int(not quiet))
         except OSError as error:
             fail(f"cannot write to {out}: {error.strerror}; name another folder with --out.")
-    typer.echo(table)
-    typer.echo(f"\nWrote {out / 'embedding.csv'} and {out / 'poincare.png'}.")
+    if not quiet:
+        typer.echo(table)
+        typer.echo(f"\nWrote {out / 'embedding.csv'} and {out / 'poincare.png'}.")
 
 
 @app.command(cls=Command)

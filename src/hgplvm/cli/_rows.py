@@ -112,6 +112,7 @@ def read_rows(
     covariates: Sequence[str] = (),
     batch: str | None = None,
     new_batches: bool = False,
+    likelihood: str = "gaussian",
 ) -> Rows:
     """Read rows; of an AnnData file the matrix that is asked for, or none with ``load=False``.
 
@@ -170,6 +171,7 @@ def read_rows(
         layer=layer,
         normalize=normalize,
         mask_var=None if all_columns else "auto",
+        likelihood=likelihood,
         fitted=fitted,
     )
     columns_read = list(matrix.columns.astype(str))

@@ -43,15 +43,18 @@ PHRASES = (
     (r"hgplvm\.tl\.hgplvm\(adata[^)]*\)", "hgplvm fit"),
     (r"hgplvm\.tl\.(\w+)\(adata[^)]*\)", r"hgplvm.tl.\1 in Python"),
     (r"\b(?:hgplvm\.)?tl\.hgplvm\b", "hgplvm fit"),
-    (r"\badata\.", ""),
-    (r"\badata\b", "the file"),
+    (r"[Tt]he 'adata' of \w+", "what is drawn"),
+    (r"\badata\.(X|obsm?|varm?|var_names|obs_names|uns|raw|layers)\b", r"\1"),
 )
+# settings that a sentence advises, but not those of a user's own words, of files or of objects
+SETTING = r"(\w+)=('[^']*'|\"[^\"]*\"|True|False|\d+(?:\.\d+)?)(?![\w/-]|\.\w)"
+NO_ADVICE = re.compile(r"(\w\(|[,=./-]|, |--[\w-]+ |\w)$")
 
 
 def in_options(text: str) -> str:
     """Return an error with options in place of parameters."""
     text = re.sub(r"[Tt]he '(\w+)' (?:parameter )?of [\w.]*\w(,?)", _parameter, text)
-    text = re.sub(r"\b(\w+)=('[^']*'|\"[^\"]*\"|[\w.-]*\w)", _setting, text)
+    text = re.sub(SETTING, _setting, text)
     text = re.sub(r"'(\w+)'(?= parameter)", _name, text)
     for pattern, words in PHRASES:
         text = re.sub(pattern, words, text)
@@ -69,7 +72,7 @@ def _name(match: re.Match[str]) -> str:
 
 def _setting(match: re.Match[str]) -> str:
     option, value = OPTIONS.get(match[1]), match[2].strip("'\"")
-    if option is None:
+    if option is None or NO_ADVICE.search(match.string[: match.start()]):
         return match[0]
     if option in FLAGS:
         return option if value == "True" else f"no {option}"

@@ -247,13 +247,13 @@ class BaseGPLVM(ShownModel, FittedMethods):
 
     def _advise(self, data: Any, device: torch.device) -> None:
         """Warn of data of which no good map can be made, and of a fit that takes long."""
-        if not issparse(data):
-            names = getattr(self, "feature_names_in_", getattr(self, "_columns", None))
-            warn_of_columns(self._name, data, names, self.n_components)
+        names = getattr(self, "feature_names_in_", getattr(self, "_columns", None))
+        warn_of_columns(self._name, data, names, self.n_components, counts=self._counts)
         warn_if_long(
             self._name,
             self._kind,
             *data.shape,
+            n_components=self.n_components,
             counts=self._counts,
             max_iter=self.max_iter,
             device=device.type,
@@ -264,7 +264,7 @@ class BaseGPLVM(ShownModel, FittedMethods):
         """Warn where a map of counts, or of their logarithms, shows the depth of the cells."""
         units = self._model.units
         if isinstance(units, RateUnits):
-            warn_of_depth(self._name, self.embedding_, np.exp(units.log_sizes))
+            warn_of_depth(self._name, self.embedding_, np.exp(units.log_sizes), counts=True)
         elif isinstance(units.mean, LogCountMean):
             rows = np.sort(np.random.default_rng(0).permutation(len(data))[:DEPTH_ROWS])
             if (found := CountUnits.of(data[rows])) is not None:

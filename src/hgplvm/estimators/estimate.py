@@ -8,6 +8,7 @@ that of the table's, by a product of two matrices. It is right to a factor of tw
 from __future__ import annotations
 
 import math
+import re
 import time
 import warnings
 from dataclasses import dataclass
@@ -42,6 +43,10 @@ BY_ROW = {"exact": 2e4, "sparse": 2e4, "bayesian": 3e4, "vecchia": 9e4}
 COPIES, SQUARES = 5, 6
 # steps of the fits in the table; the share of a fit that does not go with the steps
 STEPS, START = 300, 0.3
+# fits with many more steps stop before the last, at so many times those of the table or earlier
+MOST_STEPS = 3
+# seconds are so large a power of the dimensions
+DIMENSIONS = 1.4
 # seconds of the product below on the machine of the table
 PRODUCT_SIZE, PRODUCT_SECONDS = 700, 0.012
 # a fit is long from so many seconds on, and another one is shorter with this share of them
@@ -64,6 +69,7 @@ def estimate(
     n_rows: int,
     n_columns: int,
     *,
+    n_components: int = 2,
     counts: bool = False,
     max_iter: int = STEPS,
     device: str = "cpu",
@@ -76,6 +82,8 @@ def estimate(
         Which model.
     n_rows, n_columns : int
         Size of the data.
+    n_components : int
+        Dimensions of the latent space.
     counts : bool
         Whether the likelihood is one of counts.
     max_iter : int
@@ -84,7 +92,8 @@ def estimate(
         Where it is computed.
     """
     table = SECONDS["cuda" if device == "cuda" else "cpu"][kind]
-    seconds = _between(table, n_rows) * (START + (1.0 - START) * min(max_iter / STEPS, 1.0))
+    seconds = _between(table, n_rows) * (START + (1.0 - START) * min(max_iter / STEPS, MOST_STEPS))
+    seconds *= max(n_components / 2.0, 1.0) ** DIMENSIONS
     seconds += BY_ENTRY["counts" if counts else "gaussian"] * n_rows * n_columns
     if device != "cuda":
         seconds *= _slowness()
@@ -100,27 +109,28 @@ def warn_if_long(
     n_rows: int,
     n_columns: int,
     *,
+    n_components: int,
     counts: bool,
     max_iter: int,
     device: str,
     verbose: bool,
 ) -> None:
     """Say before a long fit how long it will take, and which model would be quicker."""
-    more = {"counts": counts, "max_iter": max_iter, "device": device}
-    if max(SECONDS["cpu"][kind].values()) < LONG or n_rows < 500:  # by far too few rows
-        return
+    more = {"n_components": n_components, "counts": counts, "max_iter": max_iter, "device": device}
     found = estimate(kind, n_rows, n_columns, **more)  # type: ignore[arg-type]
     if found.seconds <= LONG:
         return
+    base = re.sub("^(Bayesian|Sparse|Vecchia)", "", owner)
     others = {
         other: estimate(other, n_rows, n_columns, **more)  # type: ignore[arg-type]
         for other in ("vecchia", "sparse")
-        if other != kind
+        if other != kind and base in ("HGPLVM", "GPLVM")
     }
     quick = [other for other, e in others.items() if e.seconds < SHORTER * found.seconds]
     words = ""
     if quick:
-        words = f"; model={quick[0]!r} takes about {_time(others[quick[0]].seconds)}"
+        name = f"{quick[0].capitalize()}{base}"
+        words = f"; {name} (model={quick[0]!r}) takes about {_time(others[quick[0]].seconds)}"
     warnings.warn(
         f"{owner} takes {found} for {n_rows:,} rows and {n_columns:,} columns{words}."
         f"{'' if verbose else ' verbose=1 shows a progress bar.'}",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -162,16 +162,25 @@ def colors_of(
     use_raw: Any = None,
     groups: Any = None,
     key: str = "hgplvm",
+    totals: dict[Any, Array] | None = None,
+    lenient: bool = False,
+    keep: bool = True,
 ) -> Colors | None:
-    """Read the colours of points: values, or the name of a column or gene of an AnnData object."""
+    """Read the colours of points: values, or the name of a column or gene of an AnnData object.
+
+    `totals` keeps the sizes of libraries from one gene to the next. With `lenient`, as among
+    several panels, `groups` are left out where they do not apply; without `keep`, colours are not
+    kept in the object.
+    """
     if color is None:
-        if groups is not None:
+        if groups is not None and not lenient:
             raise ValueError(f"The 'groups' of {owner} are categories of a 'color': name one.")
         return None
     title, order, own, found = None, None, None, Column()
     if isinstance(color, str):
         title = color
-        found, own = _column(owner, source, color, layer=layer, use_raw=use_raw, key=key)
+        options = {"layer": layer, "use_raw": use_raw, "key": key, "totals": totals}
+        found, own = _column(owner, source, color, **options)
         color = found.values
     categories = getattr(getattr(color, "cat", color), "categories", None)
     if categories is not None:  # pandas keeps their order
@@ -184,7 +193,7 @@ def colors_of(
         values.dtype.kind in "iu" and len(np.unique(values)) > MOST_CATEGORIES
     )
     if number:
-        if groups is not None:
+        if groups is not None and not lenient:
             raise ValueError(
                 f"The 'groups' of {owner} go with categories, and this color is a number."
             )
@@ -196,16 +205,18 @@ def colors_of(
         named.sort(key=_natural)
     names = named if order is None else [name for name in order if name in there]
     order = names if order is None else order
+    own = _in_order(own, order)
+    palette = palette if not isinstance(palette, Mapping) else _in_order(palette, order)
     if palette is None and own is not None and _are_colors(own, len(order)):
         chosen = [own[order.index(name)] for name in names]
     else:
         everyone = _category_colors(owner, len(order), palette)
         chosen = [everyone[order.index(name)] for name in names]
-        if own is not None or categories is not None:
+        if keep and (own is not None or categories is not None):
             _keep_colors(source, title, everyone)
     hidden: frozenset[Any] = frozenset()
     if groups is not None:
-        wanted = _checked_groups(owner, groups, names)
+        wanted = _checked_groups(owner, groups, order, lenient=lenient)
         hidden = frozenset(name for name in names if str(name) not in wanted)
         chosen = [MISSING_COLOR if n in hidden else c for n, c in zip(names, chosen, strict=True)]
     if check.MISSING in there:
@@ -216,19 +227,30 @@ def colors_of(
 def _natural(name: Any) -> list[Any]:
     """Sort "2 b" before "10 a"."""
     parts = re.split(r"(\d+)", str(name))
-    return [(int(part), "") if part.isdigit() else (-1, part.lower()) for part in parts]
+    return [(int(part), "") if part.isdecimal() else (-1, part.lower()) for part in parts]
 
 
-def _checked_groups(owner: str, groups: Any, names: list[Any]) -> set[str]:
+def _checked_groups(owner: str, groups: Any, names: list[Any], *, lenient: bool) -> set[str]:
     wanted = [groups] if isinstance(groups, str) else [str(group) for group in groups]
     known = {str(name) for name in names}
-    if wrong := [group for group in wanted if group not in known]:
+    wrong = [group for group in wanted if group not in known]
+    if lenient and len(wrong) == len(wanted):  # they are those of another panel
+        return known
+    if wrong and not lenient:
         few = ", ".join(map(repr, sorted(known, key=_natural)[:8]))
         raise ValueError(
             f"The 'groups' of {owner} must be categories of the color, which are {few}. Got "
             f"{wrong[0]!r} instead."
         )
     return set(wanted)
+
+
+def _in_order(colors: Any, names: list[Any]) -> Any:
+    """Return colours as a list: of a dict those of the names, grey where there is none."""
+    if not isinstance(colors, Mapping):
+        return colors
+    table = {str(name): colour for name, colour in colors.items()}
+    return [table.get(str(name), MISSING_COLOR) for name in names]
 
 
 def _are_colors(own: Any, n: int) -> bool:
@@ -244,9 +266,7 @@ def _keep_colors(source: Any, name: str | None, colors: list[Any]) -> None:
         source.uns[f"{name}_colors"] = [to_hex(colour) for colour in colors]
 
 
-def _column(
-    owner: str, source: Any, name: str, *, layer: str | None, use_raw: bool | None, key: str
-) -> tuple[Column, Any]:
+def _column(owner: str, source: Any, name: str, *, key: str, **options: Any) -> tuple[Column, Any]:
     """Values of a column of obs or of a gene, and the colours that scanpy keeps for it."""
     if not ad.is_anndata(source):
         raise ValueError(
@@ -255,7 +275,7 @@ def _column(
         )
     if name in source.obs:
         return Column(source.obs[name], own_unit(key, name)), source.uns.get(f"{name}_colors")
-    return gene(owner, source, name, layer=layer, use_raw=use_raw, key=key), None
+    return gene(owner, source, name, key=key, **options), None
 
 
 def _numbers_of(color: Any) -> Any:

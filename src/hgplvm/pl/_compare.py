@@ -16,7 +16,7 @@ from hgplvm.pl._disk import panel_area
 from hgplvm.pl._layout import COLUMNS, Panels
 from hgplvm.pl._points import LEGENDS, draw_points
 from hgplvm.pl._sources import Array, draw
-from hgplvm.pl._style import choice, finished, picture
+from hgplvm.pl._style import choice, finished, picture, plain
 from hgplvm.pl._view import GRIDS, DiskView, draw_disk
 
 __all__ = ["compare"]
@@ -140,7 +140,7 @@ def compare(
             view=view,
             hyperbolic=hyperbolic,
         )
-        here.set_title(name)
+        here.set_title(plain(name))
     if panels is not None:
         panels.pack()
     finished(axes[0], show, save)

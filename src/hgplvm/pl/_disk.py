@@ -13,8 +13,8 @@ from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm.pl._colors import Limits, colors_of
 from hgplvm.pl._edges import draw_segments, edges_of
-from hgplvm.pl._layout import COLUMNS, each_panel
-from hgplvm.pl._points import LEGENDS, draw_points, marker_area
+from hgplvm.pl._layout import COLUMNS, each_panel, keep_within
+from hgplvm.pl._points import LEGENDS, draw_points, marker_area, set_title
 from hgplvm.pl._sources import Array, draw
 from hgplvm.pl._style import choice, finished, new_axes, picture
 from hgplvm.pl._view import GRIDS, DiskView, draw_disk
@@ -140,10 +140,11 @@ def poincare(
     view = DiskView(owner, points, zoom)
     curves = None if edges is None else edges_of(drawn, edges, groupby, key)
     several = _several(adata, color)
-    wanted = list(color) if several else [color]
+    wanted: list[Any] = list(color) if several else [color]
     titles = _titles(owner, title, wanted, several)
     limits = Limits(owner, vmin, vmax, vcenter)
-    reading: dict[str, Any] = {"layer": layer, "use_raw": use_raw, "groups": groups, "key": key}
+    reading: dict[str, Any] = {"layer": layer, "use_raw": use_raw, "key": key, "totals": {}}
+    reading |= {"groups": groups, "lenient": several}
 
     def draw_one(here: Axes, number: int) -> None:
         colors = colors_of(owner, adata, wanted[number], len(points), palette=palette, **reading)
@@ -164,9 +165,7 @@ def poincare(
             legend=legend,
             view=view,
         )
-        name = colors.title if titles[number] is None and colors is not None else titles[number]
-        if name is not None:
-            here.set_title(name)
+        set_title(here, titles[number], colors)
 
     if ax is not None:
         if several:
@@ -176,6 +175,7 @@ def poincare(
             )
         axes = [new_axes(ax)]
         draw_one(axes[0], 0)
+        keep_within(axes[0])
     else:
         axes = each_panel(
             len(wanted), ncols, view.size(panel_area(len(wanted))), draw_one, owner=owner
@@ -202,11 +202,18 @@ def _titles(owner: str, title: Any, wanted: list[Any], several: bool) -> list[st
 
 
 def _several(data: Any, color: Any) -> bool:
-    """Whether the colour is a list of names of an AnnData object, and no list of labels."""
-    if not ad.is_anndata(data) or not isinstance(color, list | tuple) or not color:
+    """Whether the colour is a list of names of an AnnData object, and no list of labels.
+
+    None among them is a panel without colours.
+    """
+    if not ad.is_anndata(data) or isinstance(color, str) or hasattr(color, "cat"):
         return False
-    named = all(isinstance(name, str) for name in color)
-    return named and (len(color) != data.n_obs or set(color) <= {*data.obs, *data.var_names})
+    if not isinstance(color, Sequence | np.ndarray) and type(color).__name__ != "Index":
+        return False
+    names = list(color)
+    if not names or not all(name is None or isinstance(name, str) for name in names):
+        return False
+    return len(names) != data.n_obs or set(names) <= {None, *data.obs, *data.var_names}
 
 
 def _shade_unstable(ax: Axes, points: Array, adata: Any, column: str) -> None:

@@ -108,9 +108,10 @@ def _between_rows(drawn: Drawn, pairs: list[tuple[Any, Any]]) -> list[Array]:
         )
     found = rows.astype(np.int64)
     n = len(drawn.lorentz)
-    if found.min() < -n or found.max() >= n:
+    wrong = found[(found < -n) | (found >= n)]
+    if len(wrong):
         raise ValueError(
-            f"The 'edges' of {drawn.owner} name row {int(found.max())}, and there are {n} rows."
+            f"The 'edges' of {drawn.owner} name row {int(wrong[0])}, and there are {n} rows."
         )
     seen = drawn.seen(drawn.lorentz)
     return _curves(*(seen[torch.from_numpy(np.ascontiguousarray(found[:, i]))] for i in (0, 1)))

@@ -15,10 +15,10 @@ from hgplvm import _validation as check
 from hgplvm.geometry import lorentz_to_poincare, poincare_to_lorentz
 from hgplvm.pl._colors import Limits, color_map
 from hgplvm.pl._disk import panel_area
-from hgplvm.pl._layout import COLUMNS, each_panel
+from hgplvm.pl._layout import COLUMNS, each_panel, keep_within
 from hgplvm.pl._points import draw_bar
 from hgplvm.pl._sources import Array, Drawn, decoder_of, draw
-from hgplvm.pl._style import choice, finished, new_axes, picture
+from hgplvm.pl._style import choice, finished, new_axes, picture, plain
 from hgplvm.pl._view import GRIDS, DiskView, draw_disk
 
 __all__ = ["decoder"]
@@ -99,7 +99,7 @@ def decoder(
     grid = choice(owner, "grid", grid, GRIDS)
     check.check_flag(owner, "frameon", frameon)
     decode = decoder_of(owner, adata, key=key)
-    several = not isinstance(feature, str | int | np.integer)
+    several = not (feature is None or isinstance(feature, str | int | np.integer))
     columns = decode.columns(feature)
     if several and (ax is not None or title is not None):
         raise ValueError(
@@ -147,13 +147,14 @@ def decoder(
             here.scatter(x, y, s=size, rasterized=True, **style)
         if legend:
             draw_bar(here, scale, norm, unit)
-        name = decode.names[columns[number]]
+        name = plain(decode.names[columns[number]])
         words = name if what == "mean" else f"{name}, {what}"
         here.set_title(title if title is not None else words)
 
     if ax is not None:
         axes = [new_axes(ax)]
         draw_one(axes[0], 0)
+        keep_within(axes[0])
     else:
         size = view.size(panel_area(len(columns)))
         axes = each_panel(len(columns), ncols, size, draw_one, owner=owner)

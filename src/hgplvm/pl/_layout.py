@@ -18,10 +18,12 @@ from matplotlib.transforms import Bbox
 from hgplvm import _validation as check
 from hgplvm._typing import Array
 
-__all__ = ["COLUMNS", "Panels", "each_panel", "inches_of"]
+__all__ = ["COLUMNS", "Panels", "each_panel", "inches_of", "keep_within"]
 
 # inches between panels, and around all of them
 GAP, MARGIN = 0.25, 0.08
+# inches beyond their sides that axes may have, and the least share that is left of them
+EDGE, LEAST_SHARE = 0.05, 0.35
 # figures are multiples of so many inches
 DOTS = 0.02
 # panels in a row by default
@@ -104,6 +106,24 @@ def each_panel(
         draw(ax, number)
     panels.pack()
     return panels.axes
+
+
+def keep_within(ax: Axes) -> None:
+    """Shrink axes that were given so that legend and colour bar stay in their part of the figure.
+
+    Figures with a layout engine do this by themselves.
+    """
+    figure = ax.get_figure(root=True)
+    if figure is None or figure.get_layout_engine() is not None:
+        return
+    _, _, over, _ = _overhang(ax)
+    box = ax.get_position(original=True)
+    width = float(figure.get_figwidth()) * box.width
+    if over <= EDGE or width <= 0.0:
+        return
+    share = max(1.0 - over / width, LEAST_SHARE)
+    ax.set_position((box.x0, box.y0, share * box.width, box.height))
+    ax.set_anchor("W")
 
 
 def inches_of(ax: Axes) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from hgplvm.geometry import lorentz_to_poincare
 from hgplvm.pl._colors import Limits, checked_colors, colors_of
 from hgplvm.pl._disk import panel_area
 from hgplvm.pl._edges import draw_segments, edges_of, skeleton_nodes
-from hgplvm.pl._layout import COLUMNS, Panels
+from hgplvm.pl._layout import COLUMNS, Panels, keep_within
 from hgplvm.pl._names import write_names
 from hgplvm.pl._palettes import OKABE_ITO, categorical
 from hgplvm.pl._points import (
@@ -139,6 +139,8 @@ def lineages(
         ax.set_title(title)
     if panels is not None:
         panels.pack()
+    else:
+        keep_within(ax)
     return finished(ax, show, save)
 
 

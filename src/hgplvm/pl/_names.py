@@ -95,6 +95,8 @@ def write_names(
                 zorder=7,
             )
         )
+    ax.autoscale_view()  # limits as they will be drawn
+    ax.apply_aspect()
     boxes = [text.get_window_extent() for text in texts]
     pad = PADDING * figure.dpi / 100.0
     sizes = np.array([[box.width, box.height] for box in boxes]) + pad

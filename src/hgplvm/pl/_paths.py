@@ -104,7 +104,7 @@ def trajectory(
             "name one feature."
         )
     paths = [_geodesic(begin, drawn.place("end", place), n_points) for place in ends]
-    names = [_place_name(place) for place in ends]
+    names = _distinct([_place_name(place) for place in ends])
     colours = _colours(owner, drawn, ends, palette)
     panels = None
     if ax is None:
@@ -235,6 +235,14 @@ def _is_point(value: list[Any]) -> bool:
     if len(value) == 2 and numbers and any(isinstance(x, float | np.floating) for x in value):
         return True
     return len(value) > 0 and all(isinstance(x, bool | np.bool_) for x in value)
+
+
+def _distinct(names: list[str]) -> list[str]:
+    """Give names that stand more than once a number each."""
+    return [
+        name if names.count(name) == 1 else f"{name} {names[: i + 1].count(name)}"
+        for i, name in enumerate(names)
+    ]
 
 
 def _place_name(place: Any) -> str:

@@ -14,7 +14,7 @@ from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm.pl._colors import MISSING_COLOR, Colors, Limits, colors_of
 from hgplvm.pl._disk import panel_area
-from hgplvm.pl._layout import Panels
+from hgplvm.pl._layout import Panels, keep_within
 from hgplvm.pl._palettes import categorical
 from hgplvm.pl._points import (
     LEGENDS,
@@ -24,6 +24,7 @@ from hgplvm.pl._points import (
     marker_area,
     name_on_data,
     scale_of,
+    set_title,
 )
 from hgplvm.pl._sources import Array, draw
 from hgplvm.pl._style import choice, finished, new_axes, picture
@@ -103,7 +104,7 @@ def placed(
     old = draw(owner, reference, key=key, root=root)
     new = replace(draw(owner, adata, key=key), pose=old.pose)
     strange = _strange(owner, adata, off_map, key, len(new.points))
-    shown = colors_of(owner, adata, color, len(new.points), palette=palette, key=key)
+    shown = colors_of(owner, adata, color, len(new.points), palette=palette, key=key, keep=False)
     if reference_color is None and isinstance(color, str) and ad.is_anndata(reference):
         known = color in reference.obs and shown is not None and not shown.continuous
         reference_color = color if known else None
@@ -151,12 +152,12 @@ def placed(
         places = new.points if named is shown else old.points
         name_on_data(ax, places, named, view)
     elif legend == "side":
-        _draw_key(ax, shown or behind, strange)
-    name = shown.title if title is None and shown is not None else title
-    if name is not None:
-        ax.set_title(name)
+        _draw_key(ax, _named(shown, behind), strange)
+    set_title(ax, title, shown)
     if panels is not None:
         panels.pack()
+    else:
+        keep_within(ax)
     return finished(ax, show, save)
 
 
@@ -190,14 +191,22 @@ def _alike(new: Colors, old: Colors) -> tuple[Colors, Colors]:
     return replace(new, colors=[table[str(name)] for name in new.names]), old
 
 
-def _draw_key(ax: Axes, colors: Colors | None, strange: Array) -> None:
+def _named(new: Colors | None, old: Colors | None) -> list[tuple[Any, Any]]:
+    """Categories of both, each once, with their colours."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for colors in (old, new):
+        for name, colour in [] if colors is None or colors.continuous else colors.legend:
+            found.setdefault(str(name), (name, colour))
+    return list(found.values())
+
+
+def _draw_key(ax: Axes, named: list[tuple[Any, Any]], strange: Array) -> None:
     """Say what dots and crosses are, and name the categories."""
-    colour = NEW if colors is None else "#7f7f7f"
-    style: dict[str, Any] = {"s": 40.0, "color": colour}
+    style: dict[str, Any] = {"s": 40.0, "color": "#7f7f7f" if named else NEW}
     if not strange.all():
         ax.scatter([], [], label="new", edgecolors="black", linewidths=0.5, **style)
     if strange.any():
         ax.scatter([], [], label="new, not explained", marker="x", **style)
-    if colors is None:
+    if not named:
         ax.scatter([], [], label="of the fit", s=20.0, color=OLD, linewidths=0)
-    draw_legend(ax, [] if colors is None else colors.legend)
+    draw_legend(ax, named)

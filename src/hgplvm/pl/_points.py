@@ -21,7 +21,16 @@ from hgplvm.pl._palettes import categorical
 from hgplvm.pl._style import plain
 from hgplvm.pl._view import DiskView
 
-__all__ = ["LEGENDS", "draw_bar", "draw_legend", "draw_points", "marker_area", "name_on_data"]
+__all__ = [
+    "LEGENDS",
+    "draw_bar",
+    "draw_legend",
+    "draw_points",
+    "marker_area",
+    "name_on_data",
+    "scale_of",
+    "set_title",
+]
 
 RASTERISE_FROM = 20_000
 LEGENDS = ("side", "on data", "none")
@@ -92,6 +101,14 @@ def draw_points(
         draw_legend(ax, colors.legend)
     elif legend == "on data":
         name_on_data(ax, points, colors, view, hyperbolic)
+
+
+def set_title(ax: Axes, title: str | None, colors: Colors | None) -> None:
+    """Set the title that was given, or the name of the colour."""
+    if title is not None:
+        ax.set_title(title)
+    elif colors is not None and colors.title is not None:
+        ax.set_title(plain(colors.title))
 
 
 def scale_of(

@@ -115,7 +115,7 @@ class Decoder:
         """Places of one or several features."""
         if isinstance(features, str | int | np.integer):
             return [self.column(features)]
-        if not isinstance(features, Sequence | np.ndarray):
+        if not isinstance(features, Sequence | np.ndarray) and type(features).__name__ != "Index":
             raise ValueError(
                 f"The {name!r} of {self.owner} must be the name or number of a column, or a list "
                 f"of these. Got {features!r:.60} instead."

@@ -17,9 +17,9 @@ from hgplvm import _validation as check
 from hgplvm.geometry import lorentz, lorentz_to_poincare
 from hgplvm.pl._colors import Limits, colors_of
 from hgplvm.pl._disk import panel_area
-from hgplvm.pl._layout import Panels
+from hgplvm.pl._layout import Panels, keep_within
 from hgplvm.pl._palettes import categorical
-from hgplvm.pl._points import LEGENDS, draw_points, marker_area, scale_of
+from hgplvm.pl._points import LEGENDS, draw_points, marker_area, scale_of, set_title
 from hgplvm.pl._sources import draw
 from hgplvm.pl._style import choice, finished, new_axes, picture
 from hgplvm.pl._view import GRIDS, DiskView, draw_disk
@@ -146,11 +146,11 @@ def uncertainty(
         legend=legend,
         view=view,
     )
-    title = colors.title if title is None and colors is not None else title
-    if title is not None:
-        ax.set_title(title)
+    set_title(ax, title, colors)
     if panels is not None:
         panels.pack()
+    else:
+        keep_within(ax)
     return finished(ax, show, save)
 
 

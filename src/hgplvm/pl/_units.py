@@ -22,6 +22,8 @@ __all__ = ["COUNTS", "Column", "gene", "own_unit", "unit_of_fit"]
 
 COUNTS = "counts in a cell of median size"
 LOGARITHMS = "log(1 + counts in a cell of median size)"
+# entries of a matrix that are read at a time
+BLOCK_ENTRIES = 2**24
 # what our own columns of obs are in
 RADII = "curvature radii"
 
@@ -63,9 +65,19 @@ def _place(layer: Any) -> str:
 
 
 def gene(
-    owner: str, adata: Any, name: str, *, layer: str | None, use_raw: bool | None, key: str
+    owner: str,
+    adata: Any,
+    name: str,
+    *,
+    layer: str | None,
+    use_raw: bool | None,
+    key: str,
+    totals: dict[Any, Array] | None = None,
 ) -> Column:
-    """Read a gene: as the fit saw it, unless a layer or raw is asked for or alone has it."""
+    """Read a gene: as the fit saw it, unless a layer or raw is asked for or alone has it.
+
+    `totals` keeps the sizes of libraries for the next gene.
+    """
     if use_raw is not None:
         check.check_flag(owner, "use_raw", use_raw)
     if use_raw and layer is not None:
@@ -74,7 +86,7 @@ def gene(
         raise ValueError(f"{owner} with use_raw=True finds no adata.raw: leave use_raw out.")
     params = _params_of_fit(adata, key, name) if layer is None and use_raw is None else None
     if params is not None:
-        return _as_fitted(owner, adata, name, params)
+        return _as_fitted(owner, adata, name, params, {} if totals is None else totals)
     raw = adata.raw is not None and layer is None and use_raw is not False
     if raw and name in adata.raw.var_names:
         return Column(_values(owner, adata.raw, adata.raw.X, name), "value in raw")
@@ -95,12 +107,15 @@ def _params_of_fit(adata: Any, key: str, name: str) -> Mapping[str, Any] | None:
     params = found.get("params", {})
     layer = params.get("layer")
     there = layer is None or str(layer) in adata.layers
-    if "use_rep" in params or not there or name not in set(map(str, found["features"])):
+    features = np.asarray(found["features"]).astype(str)
+    if "use_rep" in params or not there or name not in features:
         return None
-    return dict(params)
+    return {**params, "features": features}
 
 
-def _as_fitted(owner: str, adata: Any, name: str, params: Mapping[str, Any]) -> Column:
+def _as_fitted(
+    owner: str, adata: Any, name: str, params: Mapping[str, Any], totals: dict[Any, Array]
+) -> Column:
     layer = params.get("layer")
     matrix = ad.layer_of(owner, adata, None if layer is None else str(layer))
     values = _values(owner, adata, matrix, name)
@@ -109,13 +124,17 @@ def _as_fitted(owner: str, adata: Any, name: str, params: Mapping[str, Any]) -> 
         return Column(values, unit)
     if not _may_be_counts(values):
         return Column(values, _place(layer))
-    total = _totals(ad.in_memory(matrix))
+    if layer not in totals:
+        columns = np.isin(np.asarray(adata.var_names, dtype=str), params["features"])
+        totals[layer] = _totals(matrix, columns)
+    total = totals[layer]
+    # as large as the median cell of the fit, whichever cells are in this object
+    target = float(params.get("target_sum", np.median(total)))
     if counts:
-        return Column(values * (np.median(total) / np.maximum(total, 1.0)), unit, True)
-    target = params.get("target_sum", np.median(total))
+        return Column(values * (target / np.maximum(total, 1.0)), unit, True)
     # the gene beside all else, so that each row has its total
     pair = np.stack([np.nan_to_num(values), total - np.nan_to_num(values)], axis=1)
-    return Column(log_normalised(pair, float(target))[0][:, 0], unit)
+    return Column(log_normalised(pair, target)[0][:, 0], unit)
 
 
 def _may_be_counts(values: Array) -> bool:
@@ -124,11 +143,17 @@ def _may_be_counts(values: Array) -> bool:
     return bool((known >= 0).all() and (known == np.rint(known)).all())
 
 
-def _totals(matrix: Any) -> Array:
-    """Sum of each row."""
-    if hasattr(matrix, "nnz"):
-        return np.asarray(matrix.sum(axis=1), dtype=float).ravel()
-    return np.asarray(np.nansum(np.asarray(matrix, dtype=float), axis=1))
+def _totals(matrix: Any, columns: Array) -> Array:
+    """Sum of each row over some columns, a block of rows at a time."""
+    weights = columns.astype(float)
+    found = np.zeros(matrix.shape[0])
+    height = max(1, BLOCK_ENTRIES // max(matrix.shape[1], 1))
+    for start in range(0, len(found), height):
+        rows = slice(start, start + height)
+        some = ad.in_memory(matrix[rows])
+        dense = some if hasattr(some, "nnz") else np.nan_to_num(np.asarray(some, dtype=float))
+        found[rows] = np.asarray(dense @ weights).ravel()
+    return found
 
 
 def _values(owner: str, holder: Any, matrix: Any, name: str) -> Array:

@@ -128,7 +128,8 @@ def _draw_polar(ax: Axes, view: DiskView, points: Array | None) -> None:
     distances = step * np.arange(1, int(np.floor(FARTHEST / step + 1e-9)) + 1)
     radii = np.tanh(distances / 2.0)
     reach = np.hypot(*(np.abs(view.centre) + view.half))
-    seen = radii <= reach
+    near = np.hypot(*np.maximum(np.abs(view.centre) - view.half, 0.0))
+    seen = (radii <= reach) & (radii >= near)
     for radius in radii[seen]:
         ax.add_patch(Circle((0, 0), radius, fill=False, edgecolor=GRID, linewidth=0.5, zorder=0))
     angles = np.arange(12) * (np.pi / 6)
