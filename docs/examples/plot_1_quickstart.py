@@ -63,4 +63,5 @@ mean.round(2), std.round(2)
 
 new = make_binary_tree(depth=4, n_per_node=2, random_state=1)
 places = model.transform(new.data)
-pl.placed(places, model, reference_color=tree.target.astype(str), title="new rows")
+depth, new_depth = tree.target.astype(str), new.target.astype(str)
+pl.placed(places, model, new_depth, reference_color=depth, title="new rows over the old")

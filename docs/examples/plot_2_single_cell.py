@@ -5,6 +5,7 @@ Cells beside UMAP, with scanpy
 Blood cells from scanpy's own tutorial data: the map beside UMAP, and what the map can do that UMAP
 cannot. The data ship with scanpy: 700 cells, normalised and scaled, with the UMAP of the tutorial.
 """
+# sphinx_gallery_thumbnail_number = 1
 
 # %%
 
@@ -32,11 +33,14 @@ adata.obsm["X_hgplvm"][:3]
 hg.pl.compare(adata, color="bulk_labels", bases=["hgplvm", "umap"])
 
 # %%
-# Both find the same groups. On the left distances mean something: T cells, NK cells and monocytes
-# lie along one arm, B cells on another, and numbers at the circles are distances from the centre.
+# Both find the same groups: T cells that pass over into cytotoxic T cells and NK cells, and apart
+# from them B cells, monocytes and dendritic cells. On the left the numbers at the circles are
+# distances from the centre. The warning above is the verdict that a plane would do as well: these
+# are kinds of mature cells, with hardly a hierarchy among them.
+#
 # Names may stand on the data, and genes beside them:
 
-hg.pl.poincare(adata, color=["bulk_labels", "CST3", "NKG7"], legend="on data")
+hg.pl.poincare(adata, color=["louvain", "CST3", "NKG7"], legend="on data")
 
 # %%
 # Every position is a distribution. The regions hold a cell with 90% probability.
@@ -51,7 +55,7 @@ hg.pl.decoder(adata, ["CST3", "NKG7"])
 
 # %%
 # ... and the standard deviation of an observed one. It is small where there are cells that agree,
-# and grows with the distance from them.
+# larger among cells that differ, and grows away from all of them.
 
 hg.pl.decoder(adata, "NKG7", what="std")
 

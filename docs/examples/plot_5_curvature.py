@@ -5,6 +5,7 @@ Flat or curved?
 How curved should the space be, and does it have to be curved at all? Three answers: a verdict in
 words, the evidence of starts at several sizes, and scores of held-out rows.
 """
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # A tree, and a plane with noise, of the same size:

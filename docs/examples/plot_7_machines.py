@@ -47,7 +47,7 @@ float(np.abs(together - model.transform(rows)).max())
 # %%
 # The sample, and the rows that were placed on its map:
 
-hgplvm.pl.placed(together, model, title="2,000 rows on the map of 500")
+hgplvm.pl.placed(together, model, size=3, title="2,000 rows on the map of 500")
 
 # %%
 # Independent fits (seeds, settings, cross-validation) are divided the same way: ``GridSearchCV``

@@ -5,6 +5,7 @@ Batches and counts
 Cells from three donors, as raw counts. Each donor shifts the genes in its own way, and has other
 shares of the branches. The map is to show the tree, not the donors.
 """
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # Simulated cells whose tree is known. The donors' shifts are about as large as what happens along

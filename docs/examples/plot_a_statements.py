@@ -5,6 +5,7 @@ Statements, and how sure they are
 A map is where questions begin: is there a tree at all, which cells are committed to which fate,
 which genes make the difference, and how sure is each answer?
 """
+# sphinx_gallery_thumbnail_number = 2
 
 # %%
 # Simulated cells on a binary tree with four ends, as raw counts. Where it begins is known.

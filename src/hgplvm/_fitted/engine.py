@@ -29,6 +29,8 @@ LANDMARKS = 4096
 KEPT_TAGS = 1000
 # rounds in which the shift of a new batch is estimated
 SHIFT_ROUNDS = 6
+# rows by which the usual variance of decoded functions is known, and the share of them within it
+USUAL_ROWS, USUAL_SHARE = 300, 0.95
 # rows that the shares of covariates are computed from
 EXPLAINED_ROWS = 2000
 
@@ -369,8 +371,20 @@ class Engine:
             effects, spread = self.effects(coded)
             if spread is not None:
                 mean, variance = mean + effects, variance + spread[:, None]
-            std = (units.variances(variance, noise) * self.residuals.at(x)).sqrt()
+            # what is less known than at the rows themselves is no matter of their residuals
+            usual = variance.clamp_max(self._usual_variance)
+            spread_near = units.variances(usual, noise) * self.residuals.at(x)
+            spread_beyond = units.variances(variance - usual, 0.0) * self.residuals.whole
+            std = (spread_near + spread_beyond).sqrt()
         return units.rows(mean, std, units.shift(coded.design))
+
+    @cached_property
+    def _usual_variance(self) -> float:
+        """Variance of the decoded functions that hardly any training row exceeds."""
+        chosen = torch.randperm(len(self.latents), generator=torch.Generator().manual_seed(0))
+        some = self.latents[chosen[:USUAL_ROWS].to(self.device)]
+        _, variance = self._function(some, self.coded(None, len(some)), smooth=True)
+        return float((variance - self.model.noise).clamp_min(0.0).quantile(USUAL_SHARE))
 
     def sample(self, rows: Array, zeta: Array, random: np.random.RandomState) -> Array:
         """Draw rows at latents drawn around those of training rows [n], of the same batches.

@@ -16,7 +16,9 @@ where the next one takes over, and far from all of them it is the column's mean:
 
 with d_1 ≤ … ≤ d_m the distances of the nearest sites, and h four times the median distance between
 a site and its m-th neighbour. So it changes smoothly, and what calibrates one branch says nothing
-of the empty space beside it.
+of the empty space beside it. For the same reason it multiplies no more than the noise and the
+variance that the model's functions usually have at the training rows; what exceeds this, away from
+them, is multiplied by the column's mean.
 
 Residuals need not be normal: where most entries are exactly what was predicted and a few are far
 off, 90% intervals of a normal with the right variance contain nearly all of them. So all scales are
@@ -121,10 +123,15 @@ class ResidualScale:
         weights = (1.0 - share.square()).clamp_min(TINY).square()
         heard = torch.exp(-0.5 * (gaps[:, 0] / self._reach).square())
         weights = weights * (heard / weights.sum(1))[:, None]
-        found = (1.0 - heard)[:, None] * self.squares.mean(0)
+        found = (1.0 - heard)[:, None] * self.whole
         for weight, site in zip(weights.unbind(1), near.unbind(1), strict=True):
             found.addcmul_(weight[:, None], self.squares[site])
         return found
+
+    @property
+    def whole(self) -> Tensor:
+        """s² of the whole columns [D]."""
+        return self.squares.mean(0)
 
     def _gaps(self, x: Tensor, near: Tensor) -> Tensor:
         """Distances [n, m] to some of the sites."""
