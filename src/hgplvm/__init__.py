@@ -9,7 +9,8 @@ with Gaussian process latent variable models.
 >>> P = HGPLVM(random_state=0).fit_transform(tree.data)  # points of the Poincaré disk
 
 Modules: :mod:`hgplvm.tl` (AnnData), :mod:`hgplvm.pl` (pictures), :mod:`hgplvm.metrics`,
-:mod:`hgplvm.datasets`, :mod:`hgplvm.kernels`, :mod:`hgplvm.manifolds`, :mod:`hgplvm.geometry`.
+:mod:`hgplvm.datasets`, :mod:`hgplvm.kernels`, :mod:`hgplvm.manifolds`, :mod:`hgplvm.geometry`,
+:mod:`hgplvm.errors`.
 """
 
 import logging
@@ -18,7 +19,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from hgplvm import baselines, datasets, geometry, kernels, manifolds, metrics, pl, tl
+    from hgplvm import baselines, datasets, errors, geometry, kernels, manifolds, metrics, pl, tl
     from hgplvm.estimators import (
         GPLVM,
         HGPLVM,
@@ -44,6 +45,7 @@ __all__ = [
     "VecchiaHGPLVM",
     "baselines",
     "datasets",
+    "errors",
     "geometry",
     "kernels",
     "load",
@@ -58,7 +60,17 @@ __version__ = version("hgplvm")
 # what is logged goes nowhere, until a program that uses the library says where
 logging.getLogger("hgplvm").addHandler(logging.NullHandler())
 
-_MODULES = {"baselines", "datasets", "geometry", "kernels", "manifolds", "metrics", "pl", "tl"}
+_MODULES = {
+    "baselines",
+    "datasets",
+    "errors",
+    "geometry",
+    "kernels",
+    "manifolds",
+    "metrics",
+    "pl",
+    "tl",
+}
 
 
 def __getattr__(name: str) -> Any:
