@@ -156,8 +156,8 @@ def test_a_long_fit_is_announced_with_time_memory_and_a_quicker_model(monkeypatc
             verbose=False,
         )
     (line,) = [str(w.message) for w in caught]
-    assert line.startswith("HGPLVM takes about 60 seconds and ")
-    assert "50 columns; VecchiaHGPLVM (model='vecchia') takes about" in line
+    assert line.startswith("HGPLVM will take about 60 seconds and ")
+    assert "50 columns; VecchiaHGPLVM (model='vecchia') would take about" in line
     assert line.endswith("verbose=1 shows a progress bar.")
 
 

@@ -146,5 +146,5 @@ def test_a_stochastic_objective_ends_at_its_last_state_and_reports_means():
 def test_the_reason_says_whether_more_steps_would_help(values, stop):
     result = run(Scripted(list(values), monotone=False))
     assert result.stop is stop
-    advice = "a larger one goes on" if stop is StopReason.MAX_ITER else "would change little"
+    advice = "a larger max_iter may help" if stop is StopReason.MAX_ITER else "would change little"
     assert advice in result.stop_reason

@@ -72,9 +72,8 @@ def own_data(folder: Path) -> dict[str, Any]:
     return {
         "hgplvm": hgplvm,
         "Y": tree.data,
-        "labels": tree.target,
+        "labels": np.where(tree.target == 0, "stem cell", "other"),
         "Y_new": make_binary_tree(4, n_per_node=1, random_state=1).data,
-        "Y_labels": np.where(tree.target == 0, "stem cell", "other"),
         "counts": cells.counts[:250],
         "cells": frame[:250],
         "new_counts": cells.counts[250:],

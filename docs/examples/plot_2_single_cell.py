@@ -2,8 +2,8 @@
 Cells beside UMAP, with scanpy
 ==============================
 
-Blood cells from scanpy's own tutorial data: the map beside UMAP, and what the map can do that UMAP
-cannot. The data ship with scanpy: 700 cells, normalised and scaled, with the UMAP of the tutorial.
+Blood cells from scanpy's own tutorial data: the map beside UMAP, and what a generative model adds
+to it. The data ship with scanpy: 700 cells, normalised and scaled, with the UMAP of the tutorial.
 """
 # sphinx_gallery_thumbnail_number = 1
 
@@ -21,8 +21,9 @@ with warnings.catch_warnings():
 adata
 
 # %%
-# One call embeds the cells. It takes ``adata.X`` as it is: raw counts, their logarithms, or scaled
-# values as here. Neither ``sc.pp.pca`` nor ``sc.pp.neighbors`` is needed.
+# One call embeds the cells, without any preparation: raw counts are fitted as counts, logarithms are
+# corrected for the sequencing depth, and scaled values, as here, are fitted as they are. Neither
+# ``sc.pp.pca`` nor ``sc.pp.neighbors`` is needed.
 
 hg.tl.hgplvm(adata)
 adata.obsm["X_hgplvm"][:3]

@@ -26,7 +26,7 @@ reference, new = cells[~held].copy(), cells[held].copy()
 hg.tl.hgplvm(reference, root={"cell_type": "progenitor"})
 
 # %%
-# The latent of a new cell is inferred from the genes that were measured. Columns are matched by
+# The position of a new cell is inferred from the genes that were measured. Columns are matched by
 # name, so genes may be in another order, and missing ones are ignored.
 
 hg.tl.transform(new, reference)

@@ -25,7 +25,9 @@ branched = HGPLVM(random_state=0).fit(tree.data)
 flat = HGPLVM(random_state=0).fit(plane)
 
 # %%
-# The verdict in words. It comes from four questions to the data, and says how sure it is.
+# The verdict in words, with how sure it is. It comes from four tests: does a plane hold the data, do
+# distances add up as on a tree, is there a hierarchy, and does a curved space predict held-out
+# entries better?
 
 for name, model in (("tree", branched), ("plane", flat)):
     print(f"{name}: {model.curvature().reason}")
@@ -34,7 +36,7 @@ for name, model in (("tree", branched), ("plane", flat)):
 # Before a fit, starts of several sizes are compared by their *evidence*: how probable the data are,
 # on a logarithmic scale. The size is the median distance between rows in curvature radii. For the
 # tree the curve rises to the right: the larger the map, the more room curvature gives it. For the
-# plane it falls: all curvature is too much.
+# plane it falls: any curvature is too much.
 
 figure, axes = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
 pl.length_scales(branched, ax=axes[0], title="a tree")
@@ -42,7 +44,7 @@ pl.length_scales(flat, ax=axes[1], title="a plane")
 
 # %%
 # So the tree is drawn larger: most of its rows are near the rim. The plane is drawn as small as the
-# comparison goes, and still it is bent, which is why one should draw it in a plane.
+# comparison goes, and even so it is slightly distorted: one should draw it in a plane.
 
 figure, axes = plt.subplots(1, 2, figsize=(9, 4.4), layout="constrained")
 pl.poincare(branched, tree.target, ax=axes[0], zoom=1, palette="viridis", legend=False)

@@ -2,8 +2,8 @@
 Batches and counts
 ==================
 
-Cells from three donors, as raw counts. Each donor shifts the genes in its own way, and has other
-shares of the branches. The map is to show the tree, not the donors.
+Cells from three donors, as raw counts. Each donor shifts the genes in its own way, and holds
+the branches in other proportions. The map is to show the tree, not the donors.
 """
 # sphinx_gallery_thumbnail_number = 2
 
@@ -43,7 +43,7 @@ hg.pl.batches(known)
 hg.pl.poincare(known, color=["donor", "branch"])
 
 # %%
-# How much of the variance without noise the donors explain, how well they are mixed, and how far
+# How much of the signal's variance is due to the donors, how well they are mixed, and how far
 # the map keeps the distances along the true tree, with and without ``batch_key``:
 
 truth = np.asarray(cells.tree_distance[:, :])[np.ix_(cells.batch != 2, cells.batch != 2)]

@@ -25,8 +25,8 @@ print(hg.tl.curvature(adata))
 #
 #    curved by 2.7 standard errors
 #
-# So there is a tree, though not a deep one. The map by cluster, and a gene that the model decodes
-# everywhere: myeloperoxidase, in counts of a cell of median size.
+# So a curved space is called for, and chance is an unlikely reason. The map by cluster, and a gene
+# that the model decodes everywhere: myeloperoxidase, in counts of a cell of median size.
 
 hg.pl.poincare(adata, color="paul15_clusters")
 hg.pl.decoder(adata, "Mpo")
@@ -36,13 +36,15 @@ hg.pl.decoder(adata, "Mpo")
 #    :width: 820
 #    :alt: Cells by cluster, and the gene Mpo decoded
 #
-# Lineages from the progenitors of erythrocytes and megakaryocytes. How many there are follows from
-# the density of the cells and from how sure their positions are; they are named after the clusters
-# at their ends. Cells are fainter where their branch is less certain.
+# The data hold no stem cells. The root is put at cluster 7MEP, the earliest progenitors of
+# erythrocytes, which lie near the fork: a place to measure from, not the ancestor of the myeloid
+# cells. How many lineages there are follows from the density of the cells and from how sure their
+# positions are; they are named after the clusters at their ends. Cells are fainter where their
+# branch is less certain.
 
-stem = {"paul15_clusters": "7MEP"}
-hg.tl.lineages(adata, root=stem, groupby="paul15_clusters")
-hg.pl.lineages(adata, root=stem)
+root = {"paul15_clusters": "7MEP"}
+hg.tl.lineages(adata, root=root, groupby="paul15_clusters")
+hg.pl.lineages(adata, root=root)
 
 # %%
 # .. image:: /images/paul_lineages.png

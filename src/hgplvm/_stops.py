@@ -21,7 +21,9 @@ class StopReason(Enum):
         "stopped after {n_iter} steps: the objective is not finite around the current point; "
         "check the data for extreme values, or use dtype='float64'"
     )
-    MAX_ITER = "reached max_iter={max_iter}, with the objective still rising; a larger one goes on"
+    MAX_ITER = (
+        "reached max_iter={max_iter} with the objective still rising; a larger max_iter may help"
+    )
     COMPLETE = (
         "made all steps (max_iter={max_iter}); over the last third of them the objective hardly "
         "rose, so that more would change little"

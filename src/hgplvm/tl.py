@@ -10,9 +10,13 @@ Keys of the results, for the default ``key_added="hgplvm"``:
 
 - ``obsm["X_hgplvm"]``: coordinates on the Poincaré ball (``sc.pl.embedding(adata, "hgplvm")``);
 - ``obsm["X_hgplvm_lorentz"]``: the same points on the Lorentz model;
-- ``obsm["hgplvm_covariance"]``: posterior covariance matrix of each position, row by row;
+- ``obsm["hgplvm_covariance"]``: the posterior covariance matrix of each position, flattened;
 - ``obs["hgplvm_std"]``: the same as one number, a standard deviation in curvature radii;
 - ``obs["hgplvm_pseudotime"]``, ``obs["hgplvm_pseudotime_std"]``: distance from the root;
+- ``obs["hgplvm_off_map"]``: how well the model explains new rows, a p-value (:func:`transform`);
+- ``obs["hgplvm_branch"]``, ``obs["hgplvm_position"]``, ``obsm["hgplvm_fates"]``: the likeliest branch,
+  the position along it, and the probabilities of the ends (:func:`lineages`);
+- ``obs["hgplvm_stability"]``: how well other fits keep a row's distances (:func:`stability`);
 - ``uns["hgplvm"]``: parameters, length scale, evidence curve, history, and the fitted model.
 """
 
@@ -106,8 +110,9 @@ def hgplvm(
         False takes the numbers as they are.
     likelihood : {"auto", "gaussian", "poisson", "negative-binomial"}, default="auto"
         Likelihood of the rows. "auto" is the negative binomial for raw counts, which are then taken
-        as they are, and the Gaussian one for all else. An estimator keeps its own; where
-        `normalize` is given, and with uniform noise, a random start or "rgd", it is Gaussian.
+        as they are, and the Gaussian one for all else. An estimator that was made with a likelihood
+        of counts keeps it. Where `normalize` is given, or the estimator has uniform noise, a random
+        start or ``optimizer="rgd"``, "auto" is Gaussian.
     batch_key : str, optional
         A column of ``adata.obs`` with the batch (donor, plate, technology) of each cell, which is
         to have no part in the map.

@@ -212,7 +212,7 @@ def test_an_interrupted_fit_leaves_whole_files_or_none(tmp_path, running):
     process.send_signal(signal.SIGINT)
     done = finish(process)
     assert done.returncode == 130
-    lines = [line for line in done.stderr.splitlines() if " takes about " not in line]
+    lines = [line for line in done.stderr.splitlines() if " will take about " not in line]
     assert len(lines) == 1
     assert lines[0].startswith("hgplvm: ")
     assert "interrupted" in lines[0]

@@ -2,7 +2,7 @@
 
 From a table of fits to data of 30 columns (`benchmarks/speed/estimates.py` makes it), between
 whose entries seconds are a power of the number of rows, and from the speed of this machine beside
-that of the table's, by a product of two matrices. It is right to a factor of two or so.
+that of the table's, by a product of two matrices. Estimates are right to a factor of about two.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ COPIES, SQUARES = 5, 6
 STEPS, START = 300, 0.3
 # fits with many more steps stop before the last, at so many times those of the table or earlier
 MOST_STEPS = 3
-# seconds are so large a power of the dimensions
+# seconds grow with this power of the number of dimensions
 DIMENSIONS = 1.4
 # seconds of the product below on the machine of the table
 PRODUCT_SIZE, PRODUCT_SECONDS = 700, 0.012
-# a fit is long from so many seconds on, and another one is shorter with this share of them
+# a fit is long beyond so many seconds; another model is named if it needs less than this share
 LONG, SHORTER = 10.0, 0.5
 
 
@@ -130,9 +130,9 @@ def warn_if_long(
     words = ""
     if quick:
         name = f"{quick[0].capitalize()}{base}"
-        words = f"; {name} (model={quick[0]!r}) takes about {_time(others[quick[0]].seconds)}"
+        words = f"; {name} (model={quick[0]!r}) would take about {_time(others[quick[0]].seconds)}"
     warnings.warn(
-        f"{owner} takes {found} for {n_rows:,} rows and {n_columns:,} columns{words}."
+        f"{owner} will take {found} for {n_rows:,} rows and {n_columns:,} columns{words}."
         f"{'' if verbose else ' verbose=1 shows a progress bar.'}",
         LongFitWarning,
         stacklevel=5,

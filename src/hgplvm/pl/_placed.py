@@ -81,12 +81,16 @@ def placed(
         `color` where `reference` has such a column, else they are grey.
     off_map : "auto", array of shape (m,), or None, default="auto"
         p-values of the new rows, of which those below 0.01 are crosses; "auto" takes those that
-        :func:`hgplvm.tl.transform` left in ``obs``.
+        :func:`hgplvm.tl.transform` left in ``obs``. An array of points has none.
     key, root, zoom
-        As in :func:`hgplvm.pl.poincare`; the root is one of the rows of the fit, or a point.
+        As in :func:`hgplvm.pl.poincare`; rows of the root are rows of the fit.
     ax : Axes, optional
         Where to draw; a new figure by default.
-    palette, cmap, vmin, vmax, vcenter, size, title, legend, frameon, grid
+    size : float, optional
+        Marker area of the rows of the fit in points²; new rows are about twice as large.
+    title : str, optional
+        Title of the axes; by default the name of the colour.
+    palette, cmap, vmin, vmax, vcenter, legend, frameon, grid
         As in :func:`hgplvm.pl.poincare`.
     show : bool, optional
         Whether to call ``plt.show()``. By default not: notebooks show figures by themselves.
