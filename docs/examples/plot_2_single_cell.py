@@ -21,9 +21,9 @@ with warnings.catch_warnings():
 adata
 
 # %%
-# One call embeds the cells, without any preparation: raw counts are fitted as counts, logarithms are
-# corrected for the sequencing depth, and scaled values, as here, are fitted as they are. Neither
-# ``sc.pp.pca`` nor ``sc.pp.neighbors`` is needed.
+# One call embeds the cells, without any preparation: raw counts are fitted as counts, logarithms
+# are corrected for the sequencing depth, and scaled values, as here, are fitted as they are.
+# Neither ``sc.pp.pca`` nor ``sc.pp.neighbors`` is needed.
 
 hg.tl.hgplvm(adata)
 adata.obsm["X_hgplvm"][:3]

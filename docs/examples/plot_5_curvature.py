@@ -25,8 +25,8 @@ branched = HGPLVM(random_state=0).fit(tree.data)
 flat = HGPLVM(random_state=0).fit(plane)
 
 # %%
-# The verdict in words, with how sure it is. It comes from four tests: does a plane hold the data, do
-# distances add up as on a tree, is there a hierarchy, and does a curved space predict held-out
+# The verdict in words, with how sure it is. It comes from four tests: does a plane hold the data,
+# do distances add up as on a tree, is there a hierarchy, and does a curved space predict held-out
 # entries better?
 
 for name, model in (("tree", branched), ("plane", flat)):

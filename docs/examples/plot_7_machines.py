@@ -2,9 +2,9 @@
 Running on several machines
 ===========================
 
-One fit runs on one machine. With very many rows, fit a sample and embed the others with it. That can
-be divided among any number of machines, since each row is placed independently (but for rows of a
-batch that the fit has not seen, which belong into one call).
+One fit runs on one machine. With very many rows, fit a sample and embed the others with it. That
+can be divided among any number of machines, since each row is placed independently (but for rows of
+a batch that the fit has not seen, which belong into one call).
 """
 
 # %%

@@ -14,8 +14,8 @@ Keys of the results, for the default ``key_added="hgplvm"``:
 - ``obs["hgplvm_std"]``: the same as one number, a standard deviation in curvature radii;
 - ``obs["hgplvm_pseudotime"]``, ``obs["hgplvm_pseudotime_std"]``: distance from the root;
 - ``obs["hgplvm_off_map"]``: how well the model explains new rows, a p-value (:func:`transform`);
-- ``obs["hgplvm_branch"]``, ``obs["hgplvm_position"]``, ``obsm["hgplvm_fates"]``: the likeliest branch,
-  the position along it, and the probabilities of the ends (:func:`lineages`);
+- ``obs["hgplvm_branch"]``, ``obs["hgplvm_position"]``, ``obsm["hgplvm_fates"]``: the likeliest
+  branch, the position along it, and the probabilities of the ends (:func:`lineages`);
 - ``obs["hgplvm_stability"]``: how well other fits keep a row's distances (:func:`stability`);
 - ``uns["hgplvm"]``: parameters, length scale, evidence curve, history, and the fitted model.
 """
