@@ -24,8 +24,8 @@ hg.tl.hgplvm(adata, root=root)
 
 # %%
 # **Is there a tree?** A plane may do as well, and then the verdict says so. It comes from four
-# tests: whether a plane holds the data, distances add up as on a tree, there is a hierarchy, and a curved
-# space predicts held-out entries better.
+# tests: whether a plane holds the data, distances add up as on a tree, there is a hierarchy, and a
+# curved space predicts held-out entries better.
 
 verdict = hg.tl.curvature(adata)
 print(verdict)

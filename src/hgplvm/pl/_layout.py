@@ -17,8 +17,9 @@ from matplotlib.transforms import Bbox
 
 from hgplvm import _validation as check
 from hgplvm._typing import Array
+from hgplvm.pl._style import new_axes
 
-__all__ = ["COLUMNS", "Panels", "each_panel", "inches_of", "keep_within"]
+__all__ = ["COLUMNS", "Panels", "Place", "each_panel", "inches_of", "keep_within"]
 
 # inches between panels, and around all of them
 GAP, MARGIN = 0.25, 0.08
@@ -89,6 +90,21 @@ class Panels:
             ax.set_position(
                 (box.x0 * before / width, box.y0, box.width * before / width, box.height)
             )
+
+
+class Place:
+    """Axes for one picture: those that were given, or those of a figure of its own size."""
+
+    def __init__(self, ax: Axes | None, size: tuple[float, float]) -> None:
+        self.panels = Panels([size]) if ax is None else None
+        self.ax = new_axes(ax) if self.panels is None else self.panels.axes[0]
+
+    def settle(self) -> None:
+        """Make room for what stands beside the axes."""
+        if self.panels is not None:
+            self.panels.pack()
+        else:
+            keep_within(self.ax)
 
 
 def each_panel(

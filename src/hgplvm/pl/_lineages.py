@@ -15,7 +15,7 @@ from hgplvm.geometry import lorentz_to_poincare
 from hgplvm.pl._colors import Limits, checked_colors, colors_of
 from hgplvm.pl._disk import panel_area
 from hgplvm.pl._edges import draw_segments, edges_of, skeleton_nodes
-from hgplvm.pl._layout import COLUMNS, Panels, keep_within
+from hgplvm.pl._layout import COLUMNS, Panels, Place
 from hgplvm.pl._names import write_names
 from hgplvm.pl._palettes import OKABE_ITO, categorical
 from hgplvm.pl._points import (
@@ -115,8 +115,8 @@ def lineages(
         **reading,
     )
     view = DiskView(owner, drawn.points, zoom, _beyond(nodes, ROOM))
-    panels = Panels([view.size(panel_area(1))]) if ax is None else None
-    ax = new_axes(ax) if panels is None else panels.axes[0]
+    place = Place(ax, view.size(panel_area(1)))
+    ax = place.ax
     draw_disk(ax, view, grid=grid, frameon=frameon, points=drawn.points)
     style: dict[str, Any] = {"owner": owner, "palette": palette, "legend": legend, "view": view}
     if by_branch and colors is not None:
@@ -137,10 +137,7 @@ def lineages(
     _draw_ends(ax, nodes, tree)
     if title is not None:
         ax.set_title(title)
-    if panels is not None:
-        panels.pack()
-    else:
-        keep_within(ax)
+    place.settle()
     return finished(ax, show, save)
 
 

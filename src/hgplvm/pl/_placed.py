@@ -14,7 +14,7 @@ from hgplvm import _anndata as ad
 from hgplvm import _validation as check
 from hgplvm.pl._colors import MISSING_COLOR, Colors, Limits, colors_of
 from hgplvm.pl._disk import panel_area
-from hgplvm.pl._layout import Panels, keep_within
+from hgplvm.pl._layout import Place
 from hgplvm.pl._palettes import categorical
 from hgplvm.pl._points import (
     LEGENDS,
@@ -27,7 +27,7 @@ from hgplvm.pl._points import (
     set_title,
 )
 from hgplvm.pl._sources import Array, draw
-from hgplvm.pl._style import choice, finished, new_axes, picture
+from hgplvm.pl._style import choice, finished, picture
 from hgplvm.pl._view import GRIDS, DiskView, draw_disk
 
 __all__ = ["placed"]
@@ -117,8 +117,8 @@ def placed(
         shown, behind = _alike(shown, behind)
 
     view = DiskView(owner, old.points, zoom, new.points)
-    panels = Panels([view.size(panel_area(1))]) if ax is None else None
-    ax = new_axes(ax) if panels is None else panels.axes[0]
+    place = Place(ax, view.size(panel_area(1)))
+    ax = place.ax
     draw_disk(ax, view, grid=grid, frameon=frameon, points=old.points)
     area = marker_area(ax, len(old.points), size, owner=owner)
     faces: Any = OLD
@@ -158,10 +158,7 @@ def placed(
     elif legend == "side":
         _draw_key(ax, _named(shown, behind), strange)
     set_title(ax, title, shown)
-    if panels is not None:
-        panels.pack()
-    else:
-        keep_within(ax)
+    place.settle()
     return finished(ax, show, save)
 
 

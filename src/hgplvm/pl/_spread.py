@@ -17,11 +17,11 @@ from hgplvm import _validation as check
 from hgplvm.geometry import lorentz, lorentz_to_poincare
 from hgplvm.pl._colors import Limits, colors_of
 from hgplvm.pl._disk import panel_area
-from hgplvm.pl._layout import Panels, keep_within
+from hgplvm.pl._layout import Place
 from hgplvm.pl._palettes import categorical
 from hgplvm.pl._points import LEGENDS, draw_points, marker_area, scale_of, set_title
 from hgplvm.pl._sources import draw
-from hgplvm.pl._style import choice, finished, new_axes, picture
+from hgplvm.pl._style import choice, finished, picture
 from hgplvm.pl._view import GRIDS, DiskView, draw_disk
 
 __all__ = ["credible_regions", "uncertainty"]
@@ -123,8 +123,8 @@ def uncertainty(
     # room for the regions, but for the largest of them
     low, high = np.quantile(corners, [0.02, 0.98], axis=0)
     view = DiskView(owner, points, zoom, np.stack([low, high]))
-    panels = Panels([view.size(panel_area(1))]) if ax is None else None
-    ax = new_axes(ax) if panels is None else panels.axes[0]
+    place = Place(ax, view.size(panel_area(1)))
+    ax = place.ax
     draw_disk(ax, view, grid=grid, frameon=frameon, points=points)
     regions = PolyCollection(
         list(corners.reshape(len(rows), CORNERS, 2)),
@@ -147,10 +147,7 @@ def uncertainty(
         view=view,
     )
     set_title(ax, title, colors)
-    if panels is not None:
-        panels.pack()
-    else:
-        keep_within(ax)
+    place.settle()
     return finished(ax, show, save)
 
 
