@@ -13,7 +13,7 @@ import pytest
 import hgplvm
 from hgplvm import _storage as storage
 from hgplvm._tables import read_table, write_table
-from hgplvm.cli import _embed, _outputs, _rows
+from hgplvm.cli import _embed, _outputs, _placing, _rows
 from tests.cli.command import (
     check,
     check_refused,
@@ -340,7 +340,7 @@ def instant(fitted, monkeypatch, columns, data):
     """Fits of tables within no time: all give the shared one."""
 
     def fit_table(rows, *_, **__):
-        labels = {**rows.labels, _embed._pseudotime_name(rows): np.arange(60.0)}
+        labels = {**rows.labels, _embed.pseudotime_name(rows): np.arange(60.0)}
         model = hgplvm.load(fitted.model)
         return model, _rows.Embedded(model.embedding_, None, labels, rows.names)
 
@@ -523,7 +523,7 @@ def test_rows_are_placed_from_where_those_of_the_fit_stood(fitted, here, columns
 )
 def test_options_that_are_not_given_are_those_of_the_fit(given, fitted, expected):
     names = ("layer", "use_rep", "normalize")
-    found = _embed._as_fitted(dict(zip(names, given, strict=True)), fitted)
+    found = _placing._as_fitted(dict(zip(names, given, strict=True)), fitted)
     assert found == dict(zip(names, expected, strict=True))
 
 

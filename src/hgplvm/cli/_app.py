@@ -11,7 +11,7 @@ from importlib.metadata import version
 from typing import Annotated, Any, NoReturn
 
 import typer
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 from hgplvm.cli._words import in_options, nearest_option
 from hgplvm.errors import LongFitWarning
@@ -32,6 +32,8 @@ __all__ = [
 # the base of all errors in a command's words; typer has it from click, and shows its heirs alone
 CLICK_ERROR: type[Exception] = typer.BadParameter.__mro__[2]
 
+# commands as help lists them
+ORDER = ("fit", "transform", "decode", "plot", "curvature", "metrics", "demo")
 # what data, files and machines can bring about; torch says RuntimeError of a full or lost device
 EXPECTED = (
     ArithmeticError,
@@ -56,8 +58,18 @@ class Command(TyperCommand):
         return found
 
 
+class Commands(TyperGroup):
+    """All commands, in the order in which a user meets them."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return their names."""
+        found = super().list_commands(ctx)
+        return [*(name for name in ORDER if name in found), *(n for n in found if n not in ORDER)]
+
+
 app = typer.Typer(
     name="hgplvm",
+    cls=Commands,
     help="Continuous hierarchies in high-dimensional data, on the Poincaré disk.",
     no_args_is_help=True,
     add_completion=True,

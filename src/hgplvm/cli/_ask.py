@@ -11,7 +11,8 @@ import typer
 
 from hgplvm._tables import check_there
 from hgplvm.cli._app import Command, app, guarded, threads_limited
-from hgplvm.cli._embed import (
+from hgplvm.cli._embed import base_of, fit_anndata, fit_table, load_model
+from hgplvm.cli._options import (
     PICTURES,
     Batch,
     CovariateNames,
@@ -25,10 +26,6 @@ from hgplvm.cli._embed import (
     Quiet,
     Threads,
     UseRep,
-    base_of,
-    fit_anndata,
-    fit_table,
-    load_model,
 )
 from hgplvm.cli._outputs import check_output, write_together
 from hgplvm.cli._rows import MODEL_SUFFIX, read_rows, suffix

@@ -13,7 +13,7 @@ import typer
 
 from hgplvm._tables import check_there, stem_of
 from hgplvm.cli._app import Command, app, guarded
-from hgplvm.cli._embed import PICTURES, Drop, Force, Key, Labels, Layer, Quiet, UseRep
+from hgplvm.cli._options import PICTURES, Drop, Force, Key, Labels, Layer, Quiet, UseRep
 from hgplvm.cli._outputs import check_output, write_together
 from hgplvm.cli._rows import (
     MODEL_SUFFIX,
