@@ -438,6 +438,20 @@ def test_more_than_twenty_names_stand_in_two_columns(points):
         assert pl.poincare(points, labels).get_legend()._ncols == columns
 
 
+def test_very_many_names_are_counted_or_the_largest_are_written():
+    rng = np.random.default_rng(0)
+    points = 0.4 * rng.uniform(-1, 1, (900, 2))
+    labels = np.array(
+        [f"kind {i}" for i in np.r_[np.arange(300), np.arange(100), rng.integers(0, 100, 500)]]
+    )
+    ax = pl.poincare(points, labels)
+    assert legend_words(ax) == ["300 categories"]
+    assert ax.figure.get_figwidth() < 9
+    names = [text.get_text() for text in names_on(pl.poincare(points, labels, legend="on data"))]
+    assert len(names) == 102
+    assert {f"kind {i}" for i in range(100)} <= set(names)
+
+
 def test_long_names_widen_the_figure_that_is_made_for_them(points):
     short, long = (
         pl.poincare(points, np.array([name, "b"])[np.arange(60) % 2]).figure.get_figwidth()

@@ -34,8 +34,8 @@ __all__ = [
 
 RASTERISE_FROM = 20_000
 LEGENDS = ("side", "on data", "none")
-# names in a column of the legend
-NAMES_IN_COLUMN = 20
+# names in a column of the legend, and how many names a picture has at most
+NAMES_IN_COLUMN, MOST_NAMES = 20, 102
 # area of all markers together in points², for axes of AREA inches²; of the smallest and largest
 MARKERS, AREA, SMALLEST, LARGEST = 30_000.0, 21.0, 1.0, 30.0
 # size of the markers in a legend, in points²
@@ -132,7 +132,9 @@ def _order(colors: Colors) -> Array:
 
 
 def draw_legend(ax: Axes, named: list[tuple[Any, Any]]) -> None:
-    """Name categories, and what has a label already, beside the axes."""
+    """Name categories, and what has a label already, beside the axes; of very many, how many."""
+    if len(named) > MOST_NAMES:
+        named = [(f"{len(named):,} categories", MISSING_COLOR)]
     for name, colour in named:
         ax.scatter([], [], s=LEGEND_MARKER, color=colour, label=plain(name), linewidths=0, zorder=2)
     width, _ = inches_of(ax)
@@ -188,9 +190,9 @@ def name_on_data(
     view: DiskView | None,
     hyperbolic: bool = True,
 ) -> None:
-    """Write each category's name where the middle of its points is."""
+    """Write each category's name where the middle of its points is; of very many, the largest."""
     names, places = [], []
-    for name, _ in colors.legend:
+    for name in _largest(colors):
         own = points[colors.values == name]
         if view is not None:
             own = own[view.inside(own)]
@@ -199,6 +201,17 @@ def name_on_data(
         names.append(name)
         places.append(_middle(own, hyperbolic))
     write_names(ax, names, np.array(places).reshape(-1, 2))
+
+
+def _largest(colors: Colors) -> list[Any]:
+    """Categories to name, in their order."""
+    named = [name for name, _ in colors.legend]
+    if len(named) <= MOST_NAMES:
+        return named
+    found, counts = np.unique(colors.values, return_counts=True)
+    size = dict(zip(found.tolist(), counts.tolist(), strict=True))
+    chosen = set(sorted(named, key=lambda name: -size.get(name, 0))[:MOST_NAMES])
+    return [name for name in named if name in chosen]
 
 
 def _middle(points: Array, hyperbolic: bool) -> Array:
