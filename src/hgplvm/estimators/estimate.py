@@ -13,6 +13,7 @@ import time
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -116,13 +117,14 @@ def warn_if_long(
     verbose: bool,
 ) -> None:
     """Say before a long fit how long it will take, and which model would be quicker."""
-    more = {"n_components": n_components, "counts": counts, "max_iter": max_iter, "device": device}
-    found = estimate(kind, n_rows, n_columns, **more)  # type: ignore[arg-type]
+    more: dict[str, Any] = {"counts": counts, "max_iter": max_iter, "device": device}
+    more["n_components"] = n_components
+    found = estimate(kind, n_rows, n_columns, **more)
     if found.seconds <= LONG:
         return
     base = re.sub("^(Bayesian|Sparse|Vecchia)", "", owner)
     others = {
-        other: estimate(other, n_rows, n_columns, **more)  # type: ignore[arg-type]
+        other: estimate(other, n_rows, n_columns, **more)
         for other in ("vecchia", "sparse")
         if other != kind and base in ("HGPLVM", "GPLVM")
     }
