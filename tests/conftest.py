@@ -19,6 +19,12 @@ settings.register_profile("default", deadline=None, derandomize=True, max_exampl
 settings.load_profile("default")
 
 
+@pytest.fixture(autouse=True)
+def machine_of_one_speed(monkeypatch):
+    """Estimates of time, and with them what is said, do not depend on what else runs here."""
+    monkeypatch.setattr("hgplvm.estimators.estimate._slowness", lambda: 1.0)
+
+
 @pytest.fixture(params=[Hyperbolic(), Flat()], ids=["hyperbolic", "flat"])
 def manifold(request):
     return request.param

@@ -160,7 +160,7 @@ def _slowness() -> float:
         begun = time.perf_counter()
         a @ a
         best = min(best, time.perf_counter() - begun)
-    return float(min(max(best / PRODUCT_SECONDS, 0.2), 5.0))
+    return float(min(max(best / PRODUCT_SECONDS, 0.3), 3.0))
 
 
 def _time(seconds: float) -> str:
